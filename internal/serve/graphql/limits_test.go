@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -55,6 +56,37 @@ func TestLimitsOnQueries(t *testing.T) {
 	got := ask[struct{ Package json.RawMessage }](t, url, nested(15))
 	if !strings.Contains(string(got.Package), `"name":"etcd.v3.6.0"`) {
 		t.Errorf("a query as deep as allowed gives %s", got.Package)
+	}
+}
+
+// A variable for first counts as the literal does; without a valid one, the default or the nearest bound counts.
+func TestComplexityByVariables(t *testing.T) {
+	cfg := config()
+	cfg.Limits.Complexity = 3 // the number of fields
+	url := startServer(t, cfg, openStore(t))
+	for _, c := range []struct {
+		query, variables string
+		want             int
+	}{
+		{`query($n: Int) { packages(first: $n) { nodes { name } } }`, `{"n": 10}`, 70},
+		{`query($n: Int) { packages(first: $n) { nodes { name } } }`, `{"n": 1e1}`, 70},
+		{`query($n: Int) { packages(first: $n) { nodes { name } } }`, `{"n": -1}`, 52},
+		{`query($n: Int) { packages(first: $n) { nodes { name } } }`, `{"n": 2147483647}`, 250},
+		{`query($n: Int) { packages(first: $n) { nodes { name } } }`, `{"n": null}`, 150},
+		{`query($n: Int) { packages(first: $n) { nodes { name } } }`, `{}`, 150},
+		{`query($n: Int = 10) { packages(first: $n) { nodes { name } } }`, `{}`, 70},
+		{`{ packages(first: 10) { nodes { name } } }`, `{}`, 70},
+		{`{ packages(first: null) { nodes { name } } }`, `{}`, 150},
+		{`{ packages { nodes { name } } }`, `{}`, 150},
+	} {
+		t.Run(c.query+c.variables, func(t *testing.T) {
+			body, err := json.Marshal(map[string]any{"query": c.query, "variables": json.RawMessage(c.variables)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(t, request(t, http.MethodPost, url, string(body))).
+				wantError(t, "LIMIT_EXCEEDED", fmt.Sprintf("the query has complexity %d, more than 3", c.want))
+		})
 	}
 }
 

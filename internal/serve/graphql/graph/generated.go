@@ -43,400 +43,6 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
-	APIService struct {
-		Description func(childComplexity int) int
-		DisplayName func(childComplexity int) int
-		Group       func(childComplexity int) int
-		Kind        func(childComplexity int) int
-		Name        func(childComplexity int) int
-		Version     func(childComplexity int) int
-	}
-
-	APIServices struct {
-		Owned    func(childComplexity int) int
-		Required func(childComplexity int) int
-	}
-
-	Blob struct {
-		Catalog func(childComplexity int) int
-		Content func(childComplexity int) int
-		Hash    func(childComplexity int) int
-		Name    func(childComplexity int) int
-		Package func(childComplexity int) int
-		Schema  func(childComplexity int) int
-		Size    func(childComplexity int) int
-	}
-
-	BlobConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	BlobEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	Bundle struct {
-		Catalog          func(childComplexity int) int
-		Channels         func(childComplexity int) int
-		Content          func(childComplexity int) int
-		CsvMetadata      func(childComplexity int) int
-		Deprecation      func(childComplexity int) int
-		Hash             func(childComplexity int) int
-		Image            func(childComplexity int) int
-		Name             func(childComplexity int) int
-		Package          func(childComplexity int) int
-		Properties       func(childComplexity int, types []string) int
-		Provides         func(childComplexity int) int
-		RelatedImages    func(childComplexity int) int
-		RequiredPackages func(childComplexity int) int
-		Requires         func(childComplexity int) int
-		Size             func(childComplexity int) int
-		Version          func(childComplexity int) int
-	}
-
-	BundleConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	BundleContent struct {
-		Digest      func(childComplexity int) int
-		Files       func(childComplexity int, paths []string) int
-		FromCatalog func(childComplexity int) int
-		Image       func(childComplexity int) int
-		Labels      func(childComplexity int) int
-		Manifests   func(childComplexity int, kind *string, name *string) int
-		Permissions func(childComplexity int) int
-		Pinned      func(childComplexity int) int
-	}
-
-	BundleEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	BundleFile struct {
-		Bytes   func(childComplexity int) int
-		Fault   func(childComplexity int) int
-		Objects func(childComplexity int) int
-		Path    func(childComplexity int) int
-		SHA256  func(childComplexity int) int
-		Text    func(childComplexity int) int
-	}
-
-	BundleObject struct {
-		APIVersion func(childComplexity int) int
-		Kind       func(childComplexity int) int
-		Name       func(childComplexity int) int
-		Namespace  func(childComplexity int) int
-	}
-
-	CRD struct {
-		Description       func(childComplexity int) int
-		DisplayName       func(childComplexity int) int
-		Examples          func(childComplexity int) int
-		Kind              func(childComplexity int) int
-		Name              func(childComplexity int) int
-		Resources         func(childComplexity int) int
-		SpecDescriptors   func(childComplexity int) int
-		StatusDescriptors func(childComplexity int) int
-		Version           func(childComplexity int) int
-	}
-
-	CRDResource struct {
-		Kind    func(childComplexity int) int
-		Name    func(childComplexity int) int
-		Version func(childComplexity int) int
-	}
-
-	CRDs struct {
-		Owned    func(childComplexity int) int
-		Required func(childComplexity int) int
-	}
-
-	CSVMetadata struct {
-		APIServiceDefinitions     func(childComplexity int) int
-		Annotations               func(childComplexity int, keys []string) int
-		CustomResourceDefinitions func(childComplexity int) int
-		Description               func(childComplexity int) int
-		DisplayName               func(childComplexity int) int
-		InstallModes              func(childComplexity int) int
-		Keywords                  func(childComplexity int) int
-		Labels                    func(childComplexity int) int
-		Links                     func(childComplexity int) int
-		Maintainers               func(childComplexity int) int
-		Maturity                  func(childComplexity int) int
-		MinKubeVersion            func(childComplexity int) int
-		NativeApis                func(childComplexity int) int
-		Provider                  func(childComplexity int) int
-	}
-
-	Catalog struct {
-		Counts          func(childComplexity int) int
-		Digest          func(childComplexity int) int
-		Image           func(childComplexity int) int
-		InvalidPackages func(childComplexity int) int
-		LastModified    func(childComplexity int) int
-		Name            func(childComplexity int) int
-		Priority        func(childComplexity int) int
-		Schemas         func(childComplexity int) int
-		URL             func(childComplexity int) int
-		Version         func(childComplexity int) int
-	}
-
-	Channel struct {
-		Deprecation func(childComplexity int) int
-		Entries     func(childComplexity int) int
-		Hash        func(childComplexity int) int
-		Head        func(childComplexity int) int
-		Name        func(childComplexity int) int
-		Package     func(childComplexity int) int
-		Properties  func(childComplexity int) int
-		Upgrades    func(childComplexity int) int
-	}
-
-	ChannelConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	ChannelEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	ChannelEntry struct {
-		Bundle      func(childComplexity int) int
-		Deprecation func(childComplexity int) int
-		Name        func(childComplexity int) int
-		Replaces    func(childComplexity int) int
-		SkipRange   func(childComplexity int) int
-		Skips       func(childComplexity int) int
-		Version     func(childComplexity int) int
-	}
-
-	Counts struct {
-		Blobs    func(childComplexity int) int
-		Bundles  func(childComplexity int) int
-		Bytes    func(childComplexity int) int
-		Channels func(childComplexity int) int
-		Packages func(childComplexity int) int
-	}
-
-	Deprecation struct {
-		Message func(childComplexity int) int
-	}
-
-	DeprecationEntry struct {
-		Message   func(childComplexity int) int
-		Reference func(childComplexity int) int
-	}
-
-	DeprecationReference struct {
-		Name   func(childComplexity int) int
-		Schema func(childComplexity int) int
-	}
-
-	Deprecations struct {
-		Entries func(childComplexity int) int
-		Package func(childComplexity int) int
-	}
-
-	DeprecationsConnection struct {
-		Edges      func(childComplexity int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	DeprecationsEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	Descriptor struct {
-		Description  func(childComplexity int) int
-		DisplayName  func(childComplexity int) int
-		Path         func(childComplexity int) int
-		XDescriptors func(childComplexity int) int
-	}
-
-	Facet struct {
-		Name   func(childComplexity int) int
-		Values func(childComplexity int) int
-	}
-
-	FacetValue struct {
-		Count func(childComplexity int) int
-		Value func(childComplexity int) int
-	}
-
-	GVK struct {
-		Group   func(childComplexity int) int
-		Kind    func(childComplexity int) int
-		Version func(childComplexity int) int
-	}
-
-	Grant struct {
-		From    func(childComplexity int) int
-		Rules   func(childComplexity int) int
-		Scope   func(childComplexity int) int
-		Unknown func(childComplexity int) int
-	}
-
-	InstallMode struct {
-		Supported func(childComplexity int) int
-		Type      func(childComplexity int) int
-	}
-
-	InvalidPackage struct {
-		Hash   func(childComplexity int) int
-		Name   func(childComplexity int) int
-		Reason func(childComplexity int) int
-	}
-
-	KeyValue struct {
-		Key   func(childComplexity int) int
-		Value func(childComplexity int) int
-	}
-
-	Link struct {
-		Name func(childComplexity int) int
-		URL  func(childComplexity int) int
-	}
-
-	Maintainer struct {
-		Email func(childComplexity int) int
-		Name  func(childComplexity int) int
-	}
-
-	Package struct {
-		Architectures    func(childComplexity int) int
-		Blobs            func(childComplexity int, schema *string, first *int, after *string) int
-		Bundles          func(childComplexity int, channel *string, versionRange *string, first *int, after *string) int
-		Capabilities     func(childComplexity int) int
-		Catalog          func(childComplexity int) int
-		Categories       func(childComplexity int) int
-		Channel          func(childComplexity int, name string) int
-		Channels         func(childComplexity int) int
-		DefaultChannel   func(childComplexity int) int
-		Deprecation      func(childComplexity int) int
-		Description      func(childComplexity int) int
-		DisplayName      func(childComplexity int) int
-		Features         func(childComplexity int) int
-		Hash             func(childComplexity int) int
-		Head             func(childComplexity int) int
-		IconHash         func(childComplexity int) int
-		IconURL          func(childComplexity int) int
-		InstallModes     func(childComplexity int) int
-		Keywords         func(childComplexity int) int
-		Name             func(childComplexity int) int
-		OperatingSystems func(childComplexity int) int
-		Provider         func(childComplexity int) int
-		Provides         func(childComplexity int) int
-		ShortDescription func(childComplexity int) int
-		Version          func(childComplexity int) int
-	}
-
-	PackageConnection struct {
-		Edges      func(childComplexity int) int
-		Facets     func(childComplexity int, names []FacetName, first *int) int
-		Nodes      func(childComplexity int) int
-		PageInfo   func(childComplexity int) int
-		TotalCount func(childComplexity int) int
-	}
-
-	PackageEdge struct {
-		Cursor func(childComplexity int) int
-		Node   func(childComplexity int) int
-	}
-
-	PageInfo struct {
-		EndCursor   func(childComplexity int) int
-		HasNextPage func(childComplexity int) int
-	}
-
-	Permissions struct {
-		ClusterWideSecrets func(childComplexity int) int
-		Faults             func(childComplexity int) int
-		FromCatalog        func(childComplexity int) int
-		Risks              func(childComplexity int) int
-		ServiceAccounts    func(childComplexity int) int
-		Webhooks           func(childComplexity int) int
-	}
-
-	PolicyRule struct {
-		APIGroups       func(childComplexity int) int
-		NonResourceURLs func(childComplexity int) int
-		ResourceNames   func(childComplexity int) int
-		Resources       func(childComplexity int) int
-		Risks           func(childComplexity int) int
-		Verbs           func(childComplexity int) int
-	}
-
-	Property struct {
-		Type  func(childComplexity int) int
-		Value func(childComplexity int) int
-	}
-
-	Provider struct {
-		Name func(childComplexity int) int
-		URL  func(childComplexity int) int
-	}
-
-	Query struct {
-		Blobs        func(childComplexity int, filter *BlobFilter, first *int, after *string) int
-		Bundles      func(childComplexity int, filter *BundleFilter, first *int, after *string) int
-		Catalogs     func(childComplexity int, names []string) int
-		Channels     func(childComplexity int, filter *ChannelFilter, first *int, after *string) int
-		Deprecations func(childComplexity int, filter *DeprecationsFilter, first *int, after *string) int
-		Package      func(childComplexity int, name string, catalog *string) int
-		Packages     func(childComplexity int, filter *PackageFilter, search *string, first *int, after *string, sort *PackageSort, offset *int) int
-	}
-
-	RelatedImage struct {
-		Image func(childComplexity int) int
-		Name  func(childComplexity int) int
-	}
-
-	RequiredPackage struct {
-		PackageName  func(childComplexity int) int
-		VersionRange func(childComplexity int) int
-	}
-
-	SchemaCount struct {
-		Blobs func(childComplexity int) int
-		Name  func(childComplexity int) int
-	}
-
-	ServiceAccount struct {
-		Grants func(childComplexity int) int
-		Name   func(childComplexity int) int
-	}
-
-	Upgrade struct {
-		From        func(childComplexity int) int
-		FromVersion func(childComplexity int) int
-		Kind        func(childComplexity int) int
-		Range       func(childComplexity int) int
-		To          func(childComplexity int) int
-		ToVersion   func(childComplexity int) int
-	}
-
-	Webhook struct {
-		AllNamespaces func(childComplexity int) int
-		Name          func(childComplexity int) int
-		Resources     func(childComplexity int) int
-		Type          func(childComplexity int) int
-	}
 }
 
 type QueryResolver interface {
@@ -461,1571 +67,7 @@ func (e *executableSchema) Schema() *ast.Schema {
 func (e *executableSchema) Complexity(ctx context.Context, typeName, field string, childComplexity int, rawArgs map[string]any) (int, bool) {
 	ec := newExecutionContext(nil, e, nil)
 	_ = ec
-	switch typeName + "." + field {
 
-	case "APIService.description":
-		if e.ComplexityRoot.APIService.Description == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIService.Description(childComplexity), true
-	case "APIService.displayName":
-		if e.ComplexityRoot.APIService.DisplayName == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIService.DisplayName(childComplexity), true
-	case "APIService.group":
-		if e.ComplexityRoot.APIService.Group == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIService.Group(childComplexity), true
-	case "APIService.kind":
-		if e.ComplexityRoot.APIService.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIService.Kind(childComplexity), true
-	case "APIService.name":
-		if e.ComplexityRoot.APIService.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIService.Name(childComplexity), true
-	case "APIService.version":
-		if e.ComplexityRoot.APIService.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIService.Version(childComplexity), true
-
-	case "APIServices.owned":
-		if e.ComplexityRoot.APIServices.Owned == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIServices.Owned(childComplexity), true
-	case "APIServices.required":
-		if e.ComplexityRoot.APIServices.Required == nil {
-			break
-		}
-
-		return e.ComplexityRoot.APIServices.Required(childComplexity), true
-
-	case "Blob.catalog":
-		if e.ComplexityRoot.Blob.Catalog == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Blob.Catalog(childComplexity), true
-	case "Blob.content":
-		if e.ComplexityRoot.Blob.Content == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Blob.Content(childComplexity), true
-	case "Blob.hash":
-		if e.ComplexityRoot.Blob.Hash == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Blob.Hash(childComplexity), true
-	case "Blob.name":
-		if e.ComplexityRoot.Blob.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Blob.Name(childComplexity), true
-	case "Blob.package":
-		if e.ComplexityRoot.Blob.Package == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Blob.Package(childComplexity), true
-	case "Blob.schema":
-		if e.ComplexityRoot.Blob.Schema == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Blob.Schema(childComplexity), true
-	case "Blob.size":
-		if e.ComplexityRoot.Blob.Size == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Blob.Size(childComplexity), true
-
-	case "BlobConnection.edges":
-		if e.ComplexityRoot.BlobConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BlobConnection.Edges(childComplexity), true
-	case "BlobConnection.nodes":
-		if e.ComplexityRoot.BlobConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BlobConnection.Nodes(childComplexity), true
-	case "BlobConnection.pageInfo":
-		if e.ComplexityRoot.BlobConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BlobConnection.PageInfo(childComplexity), true
-	case "BlobConnection.totalCount":
-		if e.ComplexityRoot.BlobConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BlobConnection.TotalCount(childComplexity), true
-
-	case "BlobEdge.cursor":
-		if e.ComplexityRoot.BlobEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BlobEdge.Cursor(childComplexity), true
-	case "BlobEdge.node":
-		if e.ComplexityRoot.BlobEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BlobEdge.Node(childComplexity), true
-
-	case "Bundle.catalog":
-		if e.ComplexityRoot.Bundle.Catalog == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Catalog(childComplexity), true
-	case "Bundle.channels":
-		if e.ComplexityRoot.Bundle.Channels == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Channels(childComplexity), true
-	case "Bundle.content":
-		if e.ComplexityRoot.Bundle.Content == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Content(childComplexity), true
-	case "Bundle.csvMetadata":
-		if e.ComplexityRoot.Bundle.CsvMetadata == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.CsvMetadata(childComplexity), true
-	case "Bundle.deprecation":
-		if e.ComplexityRoot.Bundle.Deprecation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Deprecation(childComplexity), true
-	case "Bundle.hash":
-		if e.ComplexityRoot.Bundle.Hash == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Hash(childComplexity), true
-	case "Bundle.image":
-		if e.ComplexityRoot.Bundle.Image == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Image(childComplexity), true
-	case "Bundle.name":
-		if e.ComplexityRoot.Bundle.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Name(childComplexity), true
-	case "Bundle.package":
-		if e.ComplexityRoot.Bundle.Package == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Package(childComplexity), true
-	case "Bundle.properties":
-		if e.ComplexityRoot.Bundle.Properties == nil {
-			break
-		}
-
-		args, err := ec.field_Bundle_properties_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Bundle.Properties(childComplexity, args["types"].([]string)), true
-	case "Bundle.provides":
-		if e.ComplexityRoot.Bundle.Provides == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Provides(childComplexity), true
-	case "Bundle.relatedImages":
-		if e.ComplexityRoot.Bundle.RelatedImages == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.RelatedImages(childComplexity), true
-	case "Bundle.requiredPackages":
-		if e.ComplexityRoot.Bundle.RequiredPackages == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.RequiredPackages(childComplexity), true
-	case "Bundle.requires":
-		if e.ComplexityRoot.Bundle.Requires == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Requires(childComplexity), true
-	case "Bundle.size":
-		if e.ComplexityRoot.Bundle.Size == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Size(childComplexity), true
-	case "Bundle.version":
-		if e.ComplexityRoot.Bundle.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Bundle.Version(childComplexity), true
-
-	case "BundleConnection.edges":
-		if e.ComplexityRoot.BundleConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleConnection.Edges(childComplexity), true
-	case "BundleConnection.nodes":
-		if e.ComplexityRoot.BundleConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleConnection.Nodes(childComplexity), true
-	case "BundleConnection.pageInfo":
-		if e.ComplexityRoot.BundleConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleConnection.PageInfo(childComplexity), true
-	case "BundleConnection.totalCount":
-		if e.ComplexityRoot.BundleConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleConnection.TotalCount(childComplexity), true
-
-	case "BundleContent.digest":
-		if e.ComplexityRoot.BundleContent.Digest == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleContent.Digest(childComplexity), true
-	case "BundleContent.files":
-		if e.ComplexityRoot.BundleContent.Files == nil {
-			break
-		}
-
-		args, err := ec.field_BundleContent_files_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.BundleContent.Files(childComplexity, args["paths"].([]string)), true
-	case "BundleContent.fromCatalog":
-		if e.ComplexityRoot.BundleContent.FromCatalog == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleContent.FromCatalog(childComplexity), true
-	case "BundleContent.image":
-		if e.ComplexityRoot.BundleContent.Image == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleContent.Image(childComplexity), true
-	case "BundleContent.labels":
-		if e.ComplexityRoot.BundleContent.Labels == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleContent.Labels(childComplexity), true
-	case "BundleContent.manifests":
-		if e.ComplexityRoot.BundleContent.Manifests == nil {
-			break
-		}
-
-		args, err := ec.field_BundleContent_manifests_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.BundleContent.Manifests(childComplexity, args["kind"].(*string), args["name"].(*string)), true
-	case "BundleContent.permissions":
-		if e.ComplexityRoot.BundleContent.Permissions == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleContent.Permissions(childComplexity), true
-	case "BundleContent.pinned":
-		if e.ComplexityRoot.BundleContent.Pinned == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleContent.Pinned(childComplexity), true
-
-	case "BundleEdge.cursor":
-		if e.ComplexityRoot.BundleEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleEdge.Cursor(childComplexity), true
-	case "BundleEdge.node":
-		if e.ComplexityRoot.BundleEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleEdge.Node(childComplexity), true
-
-	case "BundleFile.bytes":
-		if e.ComplexityRoot.BundleFile.Bytes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleFile.Bytes(childComplexity), true
-	case "BundleFile.fault":
-		if e.ComplexityRoot.BundleFile.Fault == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleFile.Fault(childComplexity), true
-	case "BundleFile.objects":
-		if e.ComplexityRoot.BundleFile.Objects == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleFile.Objects(childComplexity), true
-	case "BundleFile.path":
-		if e.ComplexityRoot.BundleFile.Path == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleFile.Path(childComplexity), true
-	case "BundleFile.sha256":
-		if e.ComplexityRoot.BundleFile.SHA256 == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleFile.SHA256(childComplexity), true
-	case "BundleFile.text":
-		if e.ComplexityRoot.BundleFile.Text == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleFile.Text(childComplexity), true
-
-	case "BundleObject.apiVersion":
-		if e.ComplexityRoot.BundleObject.APIVersion == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleObject.APIVersion(childComplexity), true
-	case "BundleObject.kind":
-		if e.ComplexityRoot.BundleObject.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleObject.Kind(childComplexity), true
-	case "BundleObject.name":
-		if e.ComplexityRoot.BundleObject.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleObject.Name(childComplexity), true
-	case "BundleObject.namespace":
-		if e.ComplexityRoot.BundleObject.Namespace == nil {
-			break
-		}
-
-		return e.ComplexityRoot.BundleObject.Namespace(childComplexity), true
-
-	case "CRD.description":
-		if e.ComplexityRoot.CRD.Description == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.Description(childComplexity), true
-	case "CRD.displayName":
-		if e.ComplexityRoot.CRD.DisplayName == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.DisplayName(childComplexity), true
-	case "CRD.examples":
-		if e.ComplexityRoot.CRD.Examples == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.Examples(childComplexity), true
-	case "CRD.kind":
-		if e.ComplexityRoot.CRD.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.Kind(childComplexity), true
-	case "CRD.name":
-		if e.ComplexityRoot.CRD.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.Name(childComplexity), true
-	case "CRD.resources":
-		if e.ComplexityRoot.CRD.Resources == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.Resources(childComplexity), true
-	case "CRD.specDescriptors":
-		if e.ComplexityRoot.CRD.SpecDescriptors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.SpecDescriptors(childComplexity), true
-	case "CRD.statusDescriptors":
-		if e.ComplexityRoot.CRD.StatusDescriptors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.StatusDescriptors(childComplexity), true
-	case "CRD.version":
-		if e.ComplexityRoot.CRD.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRD.Version(childComplexity), true
-
-	case "CRDResource.kind":
-		if e.ComplexityRoot.CRDResource.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRDResource.Kind(childComplexity), true
-	case "CRDResource.name":
-		if e.ComplexityRoot.CRDResource.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRDResource.Name(childComplexity), true
-	case "CRDResource.version":
-		if e.ComplexityRoot.CRDResource.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRDResource.Version(childComplexity), true
-
-	case "CRDs.owned":
-		if e.ComplexityRoot.CRDs.Owned == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRDs.Owned(childComplexity), true
-	case "CRDs.required":
-		if e.ComplexityRoot.CRDs.Required == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CRDs.Required(childComplexity), true
-
-	case "CSVMetadata.apiServiceDefinitions":
-		if e.ComplexityRoot.CSVMetadata.APIServiceDefinitions == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.APIServiceDefinitions(childComplexity), true
-	case "CSVMetadata.annotations":
-		if e.ComplexityRoot.CSVMetadata.Annotations == nil {
-			break
-		}
-
-		args, err := ec.field_CSVMetadata_annotations_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Annotations(childComplexity, args["keys"].([]string)), true
-	case "CSVMetadata.customResourceDefinitions":
-		if e.ComplexityRoot.CSVMetadata.CustomResourceDefinitions == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.CustomResourceDefinitions(childComplexity), true
-	case "CSVMetadata.description":
-		if e.ComplexityRoot.CSVMetadata.Description == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Description(childComplexity), true
-	case "CSVMetadata.displayName":
-		if e.ComplexityRoot.CSVMetadata.DisplayName == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.DisplayName(childComplexity), true
-	case "CSVMetadata.installModes":
-		if e.ComplexityRoot.CSVMetadata.InstallModes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.InstallModes(childComplexity), true
-	case "CSVMetadata.keywords":
-		if e.ComplexityRoot.CSVMetadata.Keywords == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Keywords(childComplexity), true
-	case "CSVMetadata.labels":
-		if e.ComplexityRoot.CSVMetadata.Labels == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Labels(childComplexity), true
-	case "CSVMetadata.links":
-		if e.ComplexityRoot.CSVMetadata.Links == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Links(childComplexity), true
-	case "CSVMetadata.maintainers":
-		if e.ComplexityRoot.CSVMetadata.Maintainers == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Maintainers(childComplexity), true
-	case "CSVMetadata.maturity":
-		if e.ComplexityRoot.CSVMetadata.Maturity == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Maturity(childComplexity), true
-	case "CSVMetadata.minKubeVersion":
-		if e.ComplexityRoot.CSVMetadata.MinKubeVersion == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.MinKubeVersion(childComplexity), true
-	case "CSVMetadata.nativeApis":
-		if e.ComplexityRoot.CSVMetadata.NativeApis == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.NativeApis(childComplexity), true
-	case "CSVMetadata.provider":
-		if e.ComplexityRoot.CSVMetadata.Provider == nil {
-			break
-		}
-
-		return e.ComplexityRoot.CSVMetadata.Provider(childComplexity), true
-
-	case "Catalog.counts":
-		if e.ComplexityRoot.Catalog.Counts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.Counts(childComplexity), true
-	case "Catalog.digest":
-		if e.ComplexityRoot.Catalog.Digest == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.Digest(childComplexity), true
-	case "Catalog.image":
-		if e.ComplexityRoot.Catalog.Image == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.Image(childComplexity), true
-	case "Catalog.invalidPackages":
-		if e.ComplexityRoot.Catalog.InvalidPackages == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.InvalidPackages(childComplexity), true
-	case "Catalog.lastModified":
-		if e.ComplexityRoot.Catalog.LastModified == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.LastModified(childComplexity), true
-	case "Catalog.name":
-		if e.ComplexityRoot.Catalog.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.Name(childComplexity), true
-	case "Catalog.priority":
-		if e.ComplexityRoot.Catalog.Priority == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.Priority(childComplexity), true
-	case "Catalog.schemas":
-		if e.ComplexityRoot.Catalog.Schemas == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.Schemas(childComplexity), true
-	case "Catalog.url":
-		if e.ComplexityRoot.Catalog.URL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.URL(childComplexity), true
-	case "Catalog.version":
-		if e.ComplexityRoot.Catalog.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Catalog.Version(childComplexity), true
-
-	case "Channel.deprecation":
-		if e.ComplexityRoot.Channel.Deprecation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Deprecation(childComplexity), true
-	case "Channel.entries":
-		if e.ComplexityRoot.Channel.Entries == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Entries(childComplexity), true
-	case "Channel.hash":
-		if e.ComplexityRoot.Channel.Hash == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Hash(childComplexity), true
-	case "Channel.head":
-		if e.ComplexityRoot.Channel.Head == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Head(childComplexity), true
-	case "Channel.name":
-		if e.ComplexityRoot.Channel.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Name(childComplexity), true
-	case "Channel.package":
-		if e.ComplexityRoot.Channel.Package == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Package(childComplexity), true
-	case "Channel.properties":
-		if e.ComplexityRoot.Channel.Properties == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Properties(childComplexity), true
-	case "Channel.upgrades":
-		if e.ComplexityRoot.Channel.Upgrades == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Channel.Upgrades(childComplexity), true
-
-	case "ChannelConnection.edges":
-		if e.ComplexityRoot.ChannelConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelConnection.Edges(childComplexity), true
-	case "ChannelConnection.nodes":
-		if e.ComplexityRoot.ChannelConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelConnection.Nodes(childComplexity), true
-	case "ChannelConnection.pageInfo":
-		if e.ComplexityRoot.ChannelConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelConnection.PageInfo(childComplexity), true
-	case "ChannelConnection.totalCount":
-		if e.ComplexityRoot.ChannelConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelConnection.TotalCount(childComplexity), true
-
-	case "ChannelEdge.cursor":
-		if e.ComplexityRoot.ChannelEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEdge.Cursor(childComplexity), true
-	case "ChannelEdge.node":
-		if e.ComplexityRoot.ChannelEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEdge.Node(childComplexity), true
-
-	case "ChannelEntry.bundle":
-		if e.ComplexityRoot.ChannelEntry.Bundle == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEntry.Bundle(childComplexity), true
-	case "ChannelEntry.deprecation":
-		if e.ComplexityRoot.ChannelEntry.Deprecation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEntry.Deprecation(childComplexity), true
-	case "ChannelEntry.name":
-		if e.ComplexityRoot.ChannelEntry.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEntry.Name(childComplexity), true
-	case "ChannelEntry.replaces":
-		if e.ComplexityRoot.ChannelEntry.Replaces == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEntry.Replaces(childComplexity), true
-	case "ChannelEntry.skipRange":
-		if e.ComplexityRoot.ChannelEntry.SkipRange == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEntry.SkipRange(childComplexity), true
-	case "ChannelEntry.skips":
-		if e.ComplexityRoot.ChannelEntry.Skips == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEntry.Skips(childComplexity), true
-	case "ChannelEntry.version":
-		if e.ComplexityRoot.ChannelEntry.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ChannelEntry.Version(childComplexity), true
-
-	case "Counts.blobs":
-		if e.ComplexityRoot.Counts.Blobs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Counts.Blobs(childComplexity), true
-	case "Counts.bundles":
-		if e.ComplexityRoot.Counts.Bundles == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Counts.Bundles(childComplexity), true
-	case "Counts.bytes":
-		if e.ComplexityRoot.Counts.Bytes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Counts.Bytes(childComplexity), true
-	case "Counts.channels":
-		if e.ComplexityRoot.Counts.Channels == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Counts.Channels(childComplexity), true
-	case "Counts.packages":
-		if e.ComplexityRoot.Counts.Packages == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Counts.Packages(childComplexity), true
-
-	case "Deprecation.message":
-		if e.ComplexityRoot.Deprecation.Message == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Deprecation.Message(childComplexity), true
-
-	case "DeprecationEntry.message":
-		if e.ComplexityRoot.DeprecationEntry.Message == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationEntry.Message(childComplexity), true
-	case "DeprecationEntry.reference":
-		if e.ComplexityRoot.DeprecationEntry.Reference == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationEntry.Reference(childComplexity), true
-
-	case "DeprecationReference.name":
-		if e.ComplexityRoot.DeprecationReference.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationReference.Name(childComplexity), true
-	case "DeprecationReference.schema":
-		if e.ComplexityRoot.DeprecationReference.Schema == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationReference.Schema(childComplexity), true
-
-	case "Deprecations.entries":
-		if e.ComplexityRoot.Deprecations.Entries == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Deprecations.Entries(childComplexity), true
-	case "Deprecations.package":
-		if e.ComplexityRoot.Deprecations.Package == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Deprecations.Package(childComplexity), true
-
-	case "DeprecationsConnection.edges":
-		if e.ComplexityRoot.DeprecationsConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationsConnection.Edges(childComplexity), true
-	case "DeprecationsConnection.nodes":
-		if e.ComplexityRoot.DeprecationsConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationsConnection.Nodes(childComplexity), true
-	case "DeprecationsConnection.pageInfo":
-		if e.ComplexityRoot.DeprecationsConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationsConnection.PageInfo(childComplexity), true
-	case "DeprecationsConnection.totalCount":
-		if e.ComplexityRoot.DeprecationsConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationsConnection.TotalCount(childComplexity), true
-
-	case "DeprecationsEdge.cursor":
-		if e.ComplexityRoot.DeprecationsEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationsEdge.Cursor(childComplexity), true
-	case "DeprecationsEdge.node":
-		if e.ComplexityRoot.DeprecationsEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.DeprecationsEdge.Node(childComplexity), true
-
-	case "Descriptor.description":
-		if e.ComplexityRoot.Descriptor.Description == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Descriptor.Description(childComplexity), true
-	case "Descriptor.displayName":
-		if e.ComplexityRoot.Descriptor.DisplayName == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Descriptor.DisplayName(childComplexity), true
-	case "Descriptor.path":
-		if e.ComplexityRoot.Descriptor.Path == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Descriptor.Path(childComplexity), true
-	case "Descriptor.xDescriptors":
-		if e.ComplexityRoot.Descriptor.XDescriptors == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Descriptor.XDescriptors(childComplexity), true
-
-	case "Facet.name":
-		if e.ComplexityRoot.Facet.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Facet.Name(childComplexity), true
-	case "Facet.values":
-		if e.ComplexityRoot.Facet.Values == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Facet.Values(childComplexity), true
-
-	case "FacetValue.count":
-		if e.ComplexityRoot.FacetValue.Count == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FacetValue.Count(childComplexity), true
-	case "FacetValue.value":
-		if e.ComplexityRoot.FacetValue.Value == nil {
-			break
-		}
-
-		return e.ComplexityRoot.FacetValue.Value(childComplexity), true
-
-	case "GVK.group":
-		if e.ComplexityRoot.GVK.Group == nil {
-			break
-		}
-
-		return e.ComplexityRoot.GVK.Group(childComplexity), true
-	case "GVK.kind":
-		if e.ComplexityRoot.GVK.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.GVK.Kind(childComplexity), true
-	case "GVK.version":
-		if e.ComplexityRoot.GVK.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.GVK.Version(childComplexity), true
-
-	case "Grant.from":
-		if e.ComplexityRoot.Grant.From == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Grant.From(childComplexity), true
-	case "Grant.rules":
-		if e.ComplexityRoot.Grant.Rules == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Grant.Rules(childComplexity), true
-	case "Grant.scope":
-		if e.ComplexityRoot.Grant.Scope == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Grant.Scope(childComplexity), true
-	case "Grant.unknown":
-		if e.ComplexityRoot.Grant.Unknown == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Grant.Unknown(childComplexity), true
-
-	case "InstallMode.supported":
-		if e.ComplexityRoot.InstallMode.Supported == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallMode.Supported(childComplexity), true
-	case "InstallMode.type":
-		if e.ComplexityRoot.InstallMode.Type == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InstallMode.Type(childComplexity), true
-
-	case "InvalidPackage.hash":
-		if e.ComplexityRoot.InvalidPackage.Hash == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InvalidPackage.Hash(childComplexity), true
-	case "InvalidPackage.name":
-		if e.ComplexityRoot.InvalidPackage.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InvalidPackage.Name(childComplexity), true
-	case "InvalidPackage.reason":
-		if e.ComplexityRoot.InvalidPackage.Reason == nil {
-			break
-		}
-
-		return e.ComplexityRoot.InvalidPackage.Reason(childComplexity), true
-
-	case "KeyValue.key":
-		if e.ComplexityRoot.KeyValue.Key == nil {
-			break
-		}
-
-		return e.ComplexityRoot.KeyValue.Key(childComplexity), true
-	case "KeyValue.value":
-		if e.ComplexityRoot.KeyValue.Value == nil {
-			break
-		}
-
-		return e.ComplexityRoot.KeyValue.Value(childComplexity), true
-
-	case "Link.name":
-		if e.ComplexityRoot.Link.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.Name(childComplexity), true
-	case "Link.url":
-		if e.ComplexityRoot.Link.URL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Link.URL(childComplexity), true
-
-	case "Maintainer.email":
-		if e.ComplexityRoot.Maintainer.Email == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Maintainer.Email(childComplexity), true
-	case "Maintainer.name":
-		if e.ComplexityRoot.Maintainer.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Maintainer.Name(childComplexity), true
-
-	case "Package.architectures":
-		if e.ComplexityRoot.Package.Architectures == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Architectures(childComplexity), true
-	case "Package.blobs":
-		if e.ComplexityRoot.Package.Blobs == nil {
-			break
-		}
-
-		args, err := ec.field_Package_blobs_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Package.Blobs(childComplexity, args["schema"].(*string), args["first"].(*int), args["after"].(*string)), true
-	case "Package.bundles":
-		if e.ComplexityRoot.Package.Bundles == nil {
-			break
-		}
-
-		args, err := ec.field_Package_bundles_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Package.Bundles(childComplexity, args["channel"].(*string), args["versionRange"].(*string), args["first"].(*int), args["after"].(*string)), true
-	case "Package.capabilities":
-		if e.ComplexityRoot.Package.Capabilities == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Capabilities(childComplexity), true
-	case "Package.catalog":
-		if e.ComplexityRoot.Package.Catalog == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Catalog(childComplexity), true
-	case "Package.categories":
-		if e.ComplexityRoot.Package.Categories == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Categories(childComplexity), true
-	case "Package.channel":
-		if e.ComplexityRoot.Package.Channel == nil {
-			break
-		}
-
-		args, err := ec.field_Package_channel_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Package.Channel(childComplexity, args["name"].(string)), true
-	case "Package.channels":
-		if e.ComplexityRoot.Package.Channels == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Channels(childComplexity), true
-	case "Package.defaultChannel":
-		if e.ComplexityRoot.Package.DefaultChannel == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.DefaultChannel(childComplexity), true
-	case "Package.deprecation":
-		if e.ComplexityRoot.Package.Deprecation == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Deprecation(childComplexity), true
-	case "Package.description":
-		if e.ComplexityRoot.Package.Description == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Description(childComplexity), true
-	case "Package.displayName":
-		if e.ComplexityRoot.Package.DisplayName == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.DisplayName(childComplexity), true
-	case "Package.features":
-		if e.ComplexityRoot.Package.Features == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Features(childComplexity), true
-	case "Package.hash":
-		if e.ComplexityRoot.Package.Hash == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Hash(childComplexity), true
-	case "Package.head":
-		if e.ComplexityRoot.Package.Head == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Head(childComplexity), true
-	case "Package.iconHash":
-		if e.ComplexityRoot.Package.IconHash == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.IconHash(childComplexity), true
-	case "Package.iconUrl":
-		if e.ComplexityRoot.Package.IconURL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.IconURL(childComplexity), true
-	case "Package.installModes":
-		if e.ComplexityRoot.Package.InstallModes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.InstallModes(childComplexity), true
-	case "Package.keywords":
-		if e.ComplexityRoot.Package.Keywords == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Keywords(childComplexity), true
-	case "Package.name":
-		if e.ComplexityRoot.Package.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Name(childComplexity), true
-	case "Package.operatingSystems":
-		if e.ComplexityRoot.Package.OperatingSystems == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.OperatingSystems(childComplexity), true
-	case "Package.provider":
-		if e.ComplexityRoot.Package.Provider == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Provider(childComplexity), true
-	case "Package.provides":
-		if e.ComplexityRoot.Package.Provides == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Provides(childComplexity), true
-	case "Package.shortDescription":
-		if e.ComplexityRoot.Package.ShortDescription == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.ShortDescription(childComplexity), true
-	case "Package.version":
-		if e.ComplexityRoot.Package.Version == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Package.Version(childComplexity), true
-
-	case "PackageConnection.edges":
-		if e.ComplexityRoot.PackageConnection.Edges == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PackageConnection.Edges(childComplexity), true
-	case "PackageConnection.facets":
-		if e.ComplexityRoot.PackageConnection.Facets == nil {
-			break
-		}
-
-		args, err := ec.field_PackageConnection_facets_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.PackageConnection.Facets(childComplexity, args["names"].([]FacetName), args["first"].(*int)), true
-	case "PackageConnection.nodes":
-		if e.ComplexityRoot.PackageConnection.Nodes == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PackageConnection.Nodes(childComplexity), true
-	case "PackageConnection.pageInfo":
-		if e.ComplexityRoot.PackageConnection.PageInfo == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PackageConnection.PageInfo(childComplexity), true
-	case "PackageConnection.totalCount":
-		if e.ComplexityRoot.PackageConnection.TotalCount == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PackageConnection.TotalCount(childComplexity), true
-
-	case "PackageEdge.cursor":
-		if e.ComplexityRoot.PackageEdge.Cursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PackageEdge.Cursor(childComplexity), true
-	case "PackageEdge.node":
-		if e.ComplexityRoot.PackageEdge.Node == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PackageEdge.Node(childComplexity), true
-
-	case "PageInfo.endCursor":
-		if e.ComplexityRoot.PageInfo.EndCursor == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PageInfo.EndCursor(childComplexity), true
-	case "PageInfo.hasNextPage":
-		if e.ComplexityRoot.PageInfo.HasNextPage == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PageInfo.HasNextPage(childComplexity), true
-
-	case "Permissions.clusterWideSecrets":
-		if e.ComplexityRoot.Permissions.ClusterWideSecrets == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Permissions.ClusterWideSecrets(childComplexity), true
-	case "Permissions.faults":
-		if e.ComplexityRoot.Permissions.Faults == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Permissions.Faults(childComplexity), true
-	case "Permissions.fromCatalog":
-		if e.ComplexityRoot.Permissions.FromCatalog == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Permissions.FromCatalog(childComplexity), true
-	case "Permissions.risks":
-		if e.ComplexityRoot.Permissions.Risks == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Permissions.Risks(childComplexity), true
-	case "Permissions.serviceAccounts":
-		if e.ComplexityRoot.Permissions.ServiceAccounts == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Permissions.ServiceAccounts(childComplexity), true
-	case "Permissions.webhooks":
-		if e.ComplexityRoot.Permissions.Webhooks == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Permissions.Webhooks(childComplexity), true
-
-	case "PolicyRule.apiGroups":
-		if e.ComplexityRoot.PolicyRule.APIGroups == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PolicyRule.APIGroups(childComplexity), true
-	case "PolicyRule.nonResourceURLs":
-		if e.ComplexityRoot.PolicyRule.NonResourceURLs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PolicyRule.NonResourceURLs(childComplexity), true
-	case "PolicyRule.resourceNames":
-		if e.ComplexityRoot.PolicyRule.ResourceNames == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PolicyRule.ResourceNames(childComplexity), true
-	case "PolicyRule.resources":
-		if e.ComplexityRoot.PolicyRule.Resources == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PolicyRule.Resources(childComplexity), true
-	case "PolicyRule.risks":
-		if e.ComplexityRoot.PolicyRule.Risks == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PolicyRule.Risks(childComplexity), true
-	case "PolicyRule.verbs":
-		if e.ComplexityRoot.PolicyRule.Verbs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.PolicyRule.Verbs(childComplexity), true
-
-	case "Property.type":
-		if e.ComplexityRoot.Property.Type == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Property.Type(childComplexity), true
-	case "Property.value":
-		if e.ComplexityRoot.Property.Value == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Property.Value(childComplexity), true
-
-	case "Provider.name":
-		if e.ComplexityRoot.Provider.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Provider.Name(childComplexity), true
-	case "Provider.url":
-		if e.ComplexityRoot.Provider.URL == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Provider.URL(childComplexity), true
-
-	case "Query.blobs":
-		if e.ComplexityRoot.Query.Blobs == nil {
-			break
-		}
-
-		args, err := ec.field_Query_blobs_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Blobs(childComplexity, args["filter"].(*BlobFilter), args["first"].(*int), args["after"].(*string)), true
-	case "Query.bundles":
-		if e.ComplexityRoot.Query.Bundles == nil {
-			break
-		}
-
-		args, err := ec.field_Query_bundles_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Bundles(childComplexity, args["filter"].(*BundleFilter), args["first"].(*int), args["after"].(*string)), true
-	case "Query.catalogs":
-		if e.ComplexityRoot.Query.Catalogs == nil {
-			break
-		}
-
-		args, err := ec.field_Query_catalogs_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Catalogs(childComplexity, args["names"].([]string)), true
-	case "Query.channels":
-		if e.ComplexityRoot.Query.Channels == nil {
-			break
-		}
-
-		args, err := ec.field_Query_channels_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Channels(childComplexity, args["filter"].(*ChannelFilter), args["first"].(*int), args["after"].(*string)), true
-	case "Query.deprecations":
-		if e.ComplexityRoot.Query.Deprecations == nil {
-			break
-		}
-
-		args, err := ec.field_Query_deprecations_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Deprecations(childComplexity, args["filter"].(*DeprecationsFilter), args["first"].(*int), args["after"].(*string)), true
-
-	case "Query.package":
-		if e.ComplexityRoot.Query.Package == nil {
-			break
-		}
-
-		args, err := ec.field_Query_package_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Package(childComplexity, args["name"].(string), args["catalog"].(*string)), true
-	case "Query.packages":
-		if e.ComplexityRoot.Query.Packages == nil {
-			break
-		}
-
-		args, err := ec.field_Query_packages_args(ctx, rawArgs)
-		if err != nil {
-			return 0, false
-		}
-
-		return e.ComplexityRoot.Query.Packages(childComplexity, args["filter"].(*PackageFilter), args["search"].(*string), args["first"].(*int), args["after"].(*string), args["sort"].(*PackageSort), args["offset"].(*int)), true
-
-	case "RelatedImage.image":
-		if e.ComplexityRoot.RelatedImage.Image == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RelatedImage.Image(childComplexity), true
-	case "RelatedImage.name":
-		if e.ComplexityRoot.RelatedImage.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RelatedImage.Name(childComplexity), true
-
-	case "RequiredPackage.packageName":
-		if e.ComplexityRoot.RequiredPackage.PackageName == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RequiredPackage.PackageName(childComplexity), true
-	case "RequiredPackage.versionRange":
-		if e.ComplexityRoot.RequiredPackage.VersionRange == nil {
-			break
-		}
-
-		return e.ComplexityRoot.RequiredPackage.VersionRange(childComplexity), true
-
-	case "SchemaCount.blobs":
-		if e.ComplexityRoot.SchemaCount.Blobs == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SchemaCount.Blobs(childComplexity), true
-	case "SchemaCount.name":
-		if e.ComplexityRoot.SchemaCount.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.SchemaCount.Name(childComplexity), true
-
-	case "ServiceAccount.grants":
-		if e.ComplexityRoot.ServiceAccount.Grants == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ServiceAccount.Grants(childComplexity), true
-	case "ServiceAccount.name":
-		if e.ComplexityRoot.ServiceAccount.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.ServiceAccount.Name(childComplexity), true
-
-	case "Upgrade.from":
-		if e.ComplexityRoot.Upgrade.From == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Upgrade.From(childComplexity), true
-	case "Upgrade.fromVersion":
-		if e.ComplexityRoot.Upgrade.FromVersion == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Upgrade.FromVersion(childComplexity), true
-	case "Upgrade.kind":
-		if e.ComplexityRoot.Upgrade.Kind == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Upgrade.Kind(childComplexity), true
-	case "Upgrade.range":
-		if e.ComplexityRoot.Upgrade.Range == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Upgrade.Range(childComplexity), true
-	case "Upgrade.to":
-		if e.ComplexityRoot.Upgrade.To == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Upgrade.To(childComplexity), true
-	case "Upgrade.toVersion":
-		if e.ComplexityRoot.Upgrade.ToVersion == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Upgrade.ToVersion(childComplexity), true
-
-	case "Webhook.allNamespaces":
-		if e.ComplexityRoot.Webhook.AllNamespaces == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Webhook.AllNamespaces(childComplexity), true
-	case "Webhook.name":
-		if e.ComplexityRoot.Webhook.Name == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Webhook.Name(childComplexity), true
-	case "Webhook.resources":
-		if e.ComplexityRoot.Webhook.Resources == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Webhook.Resources(childComplexity), true
-	case "Webhook.type":
-		if e.ComplexityRoot.Webhook.Type == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Webhook.Type(childComplexity), true
-
-	}
 	return 0, false
 }
 
@@ -2033,13 +75,13 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	opCtx := graphql.GetOperationContext(ctx)
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
-		ec.unmarshalInputBlobFilter,
-		ec.unmarshalInputBundleFilter,
-		ec.unmarshalInputChannelFilter,
-		ec.unmarshalInputDeprecationsFilter,
-		ec.unmarshalInputFacetFilter,
-		ec.unmarshalInputGVKFilter,
-		ec.unmarshalInputPackageFilter,
+		unmarshalInputBlobFilter,
+		unmarshalInputBundleFilter,
+		unmarshalInputChannelFilter,
+		unmarshalInputDeprecationsFilter,
+		unmarshalInputFacetFilter,
+		unmarshalInputGVKFilter,
+		unmarshalInputPackageFilter,
 	)
 	first := true
 
@@ -2051,7 +93,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			if first {
 				first = false
 				ctx = graphql.WithUnmarshalerMap(ctx, inputUnmarshalMap)
-				data = ec._Query(ctx, opCtx.Operation.SelectionSet)
+				data = _Query(ctx, ec, opCtx.Operation.SelectionSet)
 			} else {
 				if atomic.LoadInt32(&ec.PendingDeferred) > 0 {
 					result := <-ec.DeferredResults
@@ -2119,884 +161,884 @@ var parsedSchema = gqlparser.MustLoadSchema(sources...)
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
 
-func (ec *executionContext) childFields_APIService(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_APIService(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_APIService_name(ctx, field)
+		return fieldContext_APIService_name(ctx, ec, field)
 	case "group":
-		return ec.fieldContext_APIService_group(ctx, field)
+		return fieldContext_APIService_group(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_APIService_version(ctx, field)
+		return fieldContext_APIService_version(ctx, ec, field)
 	case "kind":
-		return ec.fieldContext_APIService_kind(ctx, field)
+		return fieldContext_APIService_kind(ctx, ec, field)
 	case "displayName":
-		return ec.fieldContext_APIService_displayName(ctx, field)
+		return fieldContext_APIService_displayName(ctx, ec, field)
 	case "description":
-		return ec.fieldContext_APIService_description(ctx, field)
+		return fieldContext_APIService_description(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type APIService", field.Name)
 }
 
-func (ec *executionContext) childFields_APIServices(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_APIServices(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "owned":
-		return ec.fieldContext_APIServices_owned(ctx, field)
+		return fieldContext_APIServices_owned(ctx, ec, field)
 	case "required":
-		return ec.fieldContext_APIServices_required(ctx, field)
+		return fieldContext_APIServices_required(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type APIServices", field.Name)
 }
 
-func (ec *executionContext) childFields_Blob(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Blob(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "catalog":
-		return ec.fieldContext_Blob_catalog(ctx, field)
+		return fieldContext_Blob_catalog(ctx, ec, field)
 	case "schema":
-		return ec.fieldContext_Blob_schema(ctx, field)
+		return fieldContext_Blob_schema(ctx, ec, field)
 	case "package":
-		return ec.fieldContext_Blob_package(ctx, field)
+		return fieldContext_Blob_package(ctx, ec, field)
 	case "name":
-		return ec.fieldContext_Blob_name(ctx, field)
+		return fieldContext_Blob_name(ctx, ec, field)
 	case "size":
-		return ec.fieldContext_Blob_size(ctx, field)
+		return fieldContext_Blob_size(ctx, ec, field)
 	case "hash":
-		return ec.fieldContext_Blob_hash(ctx, field)
+		return fieldContext_Blob_hash(ctx, ec, field)
 	case "content":
-		return ec.fieldContext_Blob_content(ctx, field)
+		return fieldContext_Blob_content(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Blob", field.Name)
 }
 
-func (ec *executionContext) childFields_BlobConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_BlobConnection(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "nodes":
-		return ec.fieldContext_BlobConnection_nodes(ctx, field)
+		return fieldContext_BlobConnection_nodes(ctx, ec, field)
 	case "edges":
-		return ec.fieldContext_BlobConnection_edges(ctx, field)
+		return fieldContext_BlobConnection_edges(ctx, ec, field)
 	case "pageInfo":
-		return ec.fieldContext_BlobConnection_pageInfo(ctx, field)
+		return fieldContext_BlobConnection_pageInfo(ctx, ec, field)
 	case "totalCount":
-		return ec.fieldContext_BlobConnection_totalCount(ctx, field)
+		return fieldContext_BlobConnection_totalCount(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BlobConnection", field.Name)
 }
 
-func (ec *executionContext) childFields_BlobEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_BlobEdge(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "cursor":
-		return ec.fieldContext_BlobEdge_cursor(ctx, field)
+		return fieldContext_BlobEdge_cursor(ctx, ec, field)
 	case "node":
-		return ec.fieldContext_BlobEdge_node(ctx, field)
+		return fieldContext_BlobEdge_node(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BlobEdge", field.Name)
 }
 
-func (ec *executionContext) childFields_Bundle(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Bundle(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Bundle_name(ctx, field)
+		return fieldContext_Bundle_name(ctx, ec, field)
 	case "hash":
-		return ec.fieldContext_Bundle_hash(ctx, field)
+		return fieldContext_Bundle_hash(ctx, ec, field)
 	case "package":
-		return ec.fieldContext_Bundle_package(ctx, field)
+		return fieldContext_Bundle_package(ctx, ec, field)
 	case "catalog":
-		return ec.fieldContext_Bundle_catalog(ctx, field)
+		return fieldContext_Bundle_catalog(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_Bundle_version(ctx, field)
+		return fieldContext_Bundle_version(ctx, ec, field)
 	case "image":
-		return ec.fieldContext_Bundle_image(ctx, field)
+		return fieldContext_Bundle_image(ctx, ec, field)
 	case "channels":
-		return ec.fieldContext_Bundle_channels(ctx, field)
+		return fieldContext_Bundle_channels(ctx, ec, field)
 	case "deprecation":
-		return ec.fieldContext_Bundle_deprecation(ctx, field)
+		return fieldContext_Bundle_deprecation(ctx, ec, field)
 	case "properties":
-		return ec.fieldContext_Bundle_properties(ctx, field)
+		return fieldContext_Bundle_properties(ctx, ec, field)
 	case "provides":
-		return ec.fieldContext_Bundle_provides(ctx, field)
+		return fieldContext_Bundle_provides(ctx, ec, field)
 	case "requires":
-		return ec.fieldContext_Bundle_requires(ctx, field)
+		return fieldContext_Bundle_requires(ctx, ec, field)
 	case "requiredPackages":
-		return ec.fieldContext_Bundle_requiredPackages(ctx, field)
+		return fieldContext_Bundle_requiredPackages(ctx, ec, field)
 	case "csvMetadata":
-		return ec.fieldContext_Bundle_csvMetadata(ctx, field)
+		return fieldContext_Bundle_csvMetadata(ctx, ec, field)
 	case "relatedImages":
-		return ec.fieldContext_Bundle_relatedImages(ctx, field)
+		return fieldContext_Bundle_relatedImages(ctx, ec, field)
 	case "content":
-		return ec.fieldContext_Bundle_content(ctx, field)
+		return fieldContext_Bundle_content(ctx, ec, field)
 	case "size":
-		return ec.fieldContext_Bundle_size(ctx, field)
+		return fieldContext_Bundle_size(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Bundle", field.Name)
 }
 
-func (ec *executionContext) childFields_BundleConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_BundleConnection(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "nodes":
-		return ec.fieldContext_BundleConnection_nodes(ctx, field)
+		return fieldContext_BundleConnection_nodes(ctx, ec, field)
 	case "edges":
-		return ec.fieldContext_BundleConnection_edges(ctx, field)
+		return fieldContext_BundleConnection_edges(ctx, ec, field)
 	case "pageInfo":
-		return ec.fieldContext_BundleConnection_pageInfo(ctx, field)
+		return fieldContext_BundleConnection_pageInfo(ctx, ec, field)
 	case "totalCount":
-		return ec.fieldContext_BundleConnection_totalCount(ctx, field)
+		return fieldContext_BundleConnection_totalCount(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BundleConnection", field.Name)
 }
 
-func (ec *executionContext) childFields_BundleContent(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_BundleContent(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "image":
-		return ec.fieldContext_BundleContent_image(ctx, field)
+		return fieldContext_BundleContent_image(ctx, ec, field)
 	case "digest":
-		return ec.fieldContext_BundleContent_digest(ctx, field)
+		return fieldContext_BundleContent_digest(ctx, ec, field)
 	case "pinned":
-		return ec.fieldContext_BundleContent_pinned(ctx, field)
+		return fieldContext_BundleContent_pinned(ctx, ec, field)
 	case "fromCatalog":
-		return ec.fieldContext_BundleContent_fromCatalog(ctx, field)
+		return fieldContext_BundleContent_fromCatalog(ctx, ec, field)
 	case "labels":
-		return ec.fieldContext_BundleContent_labels(ctx, field)
+		return fieldContext_BundleContent_labels(ctx, ec, field)
 	case "files":
-		return ec.fieldContext_BundleContent_files(ctx, field)
+		return fieldContext_BundleContent_files(ctx, ec, field)
 	case "manifests":
-		return ec.fieldContext_BundleContent_manifests(ctx, field)
+		return fieldContext_BundleContent_manifests(ctx, ec, field)
 	case "permissions":
-		return ec.fieldContext_BundleContent_permissions(ctx, field)
+		return fieldContext_BundleContent_permissions(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BundleContent", field.Name)
 }
 
-func (ec *executionContext) childFields_BundleEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_BundleEdge(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "cursor":
-		return ec.fieldContext_BundleEdge_cursor(ctx, field)
+		return fieldContext_BundleEdge_cursor(ctx, ec, field)
 	case "node":
-		return ec.fieldContext_BundleEdge_node(ctx, field)
+		return fieldContext_BundleEdge_node(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BundleEdge", field.Name)
 }
 
-func (ec *executionContext) childFields_BundleFile(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_BundleFile(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "path":
-		return ec.fieldContext_BundleFile_path(ctx, field)
+		return fieldContext_BundleFile_path(ctx, ec, field)
 	case "bytes":
-		return ec.fieldContext_BundleFile_bytes(ctx, field)
+		return fieldContext_BundleFile_bytes(ctx, ec, field)
 	case "sha256":
-		return ec.fieldContext_BundleFile_sha256(ctx, field)
+		return fieldContext_BundleFile_sha256(ctx, ec, field)
 	case "objects":
-		return ec.fieldContext_BundleFile_objects(ctx, field)
+		return fieldContext_BundleFile_objects(ctx, ec, field)
 	case "fault":
-		return ec.fieldContext_BundleFile_fault(ctx, field)
+		return fieldContext_BundleFile_fault(ctx, ec, field)
 	case "text":
-		return ec.fieldContext_BundleFile_text(ctx, field)
+		return fieldContext_BundleFile_text(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BundleFile", field.Name)
 }
 
-func (ec *executionContext) childFields_BundleObject(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_BundleObject(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "apiVersion":
-		return ec.fieldContext_BundleObject_apiVersion(ctx, field)
+		return fieldContext_BundleObject_apiVersion(ctx, ec, field)
 	case "kind":
-		return ec.fieldContext_BundleObject_kind(ctx, field)
+		return fieldContext_BundleObject_kind(ctx, ec, field)
 	case "name":
-		return ec.fieldContext_BundleObject_name(ctx, field)
+		return fieldContext_BundleObject_name(ctx, ec, field)
 	case "namespace":
-		return ec.fieldContext_BundleObject_namespace(ctx, field)
+		return fieldContext_BundleObject_namespace(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BundleObject", field.Name)
 }
 
-func (ec *executionContext) childFields_CRD(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_CRD(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_CRD_name(ctx, field)
+		return fieldContext_CRD_name(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_CRD_version(ctx, field)
+		return fieldContext_CRD_version(ctx, ec, field)
 	case "kind":
-		return ec.fieldContext_CRD_kind(ctx, field)
+		return fieldContext_CRD_kind(ctx, ec, field)
 	case "displayName":
-		return ec.fieldContext_CRD_displayName(ctx, field)
+		return fieldContext_CRD_displayName(ctx, ec, field)
 	case "description":
-		return ec.fieldContext_CRD_description(ctx, field)
+		return fieldContext_CRD_description(ctx, ec, field)
 	case "specDescriptors":
-		return ec.fieldContext_CRD_specDescriptors(ctx, field)
+		return fieldContext_CRD_specDescriptors(ctx, ec, field)
 	case "statusDescriptors":
-		return ec.fieldContext_CRD_statusDescriptors(ctx, field)
+		return fieldContext_CRD_statusDescriptors(ctx, ec, field)
 	case "resources":
-		return ec.fieldContext_CRD_resources(ctx, field)
+		return fieldContext_CRD_resources(ctx, ec, field)
 	case "examples":
-		return ec.fieldContext_CRD_examples(ctx, field)
+		return fieldContext_CRD_examples(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CRD", field.Name)
 }
 
-func (ec *executionContext) childFields_CRDResource(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_CRDResource(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_CRDResource_name(ctx, field)
+		return fieldContext_CRDResource_name(ctx, ec, field)
 	case "kind":
-		return ec.fieldContext_CRDResource_kind(ctx, field)
+		return fieldContext_CRDResource_kind(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_CRDResource_version(ctx, field)
+		return fieldContext_CRDResource_version(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CRDResource", field.Name)
 }
 
-func (ec *executionContext) childFields_CRDs(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_CRDs(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "owned":
-		return ec.fieldContext_CRDs_owned(ctx, field)
+		return fieldContext_CRDs_owned(ctx, ec, field)
 	case "required":
-		return ec.fieldContext_CRDs_required(ctx, field)
+		return fieldContext_CRDs_required(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CRDs", field.Name)
 }
 
-func (ec *executionContext) childFields_CSVMetadata(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_CSVMetadata(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "displayName":
-		return ec.fieldContext_CSVMetadata_displayName(ctx, field)
+		return fieldContext_CSVMetadata_displayName(ctx, ec, field)
 	case "description":
-		return ec.fieldContext_CSVMetadata_description(ctx, field)
+		return fieldContext_CSVMetadata_description(ctx, ec, field)
 	case "keywords":
-		return ec.fieldContext_CSVMetadata_keywords(ctx, field)
+		return fieldContext_CSVMetadata_keywords(ctx, ec, field)
 	case "maintainers":
-		return ec.fieldContext_CSVMetadata_maintainers(ctx, field)
+		return fieldContext_CSVMetadata_maintainers(ctx, ec, field)
 	case "links":
-		return ec.fieldContext_CSVMetadata_links(ctx, field)
+		return fieldContext_CSVMetadata_links(ctx, ec, field)
 	case "provider":
-		return ec.fieldContext_CSVMetadata_provider(ctx, field)
+		return fieldContext_CSVMetadata_provider(ctx, ec, field)
 	case "maturity":
-		return ec.fieldContext_CSVMetadata_maturity(ctx, field)
+		return fieldContext_CSVMetadata_maturity(ctx, ec, field)
 	case "minKubeVersion":
-		return ec.fieldContext_CSVMetadata_minKubeVersion(ctx, field)
+		return fieldContext_CSVMetadata_minKubeVersion(ctx, ec, field)
 	case "installModes":
-		return ec.fieldContext_CSVMetadata_installModes(ctx, field)
+		return fieldContext_CSVMetadata_installModes(ctx, ec, field)
 	case "annotations":
-		return ec.fieldContext_CSVMetadata_annotations(ctx, field)
+		return fieldContext_CSVMetadata_annotations(ctx, ec, field)
 	case "labels":
-		return ec.fieldContext_CSVMetadata_labels(ctx, field)
+		return fieldContext_CSVMetadata_labels(ctx, ec, field)
 	case "customResourceDefinitions":
-		return ec.fieldContext_CSVMetadata_customResourceDefinitions(ctx, field)
+		return fieldContext_CSVMetadata_customResourceDefinitions(ctx, ec, field)
 	case "apiServiceDefinitions":
-		return ec.fieldContext_CSVMetadata_apiServiceDefinitions(ctx, field)
+		return fieldContext_CSVMetadata_apiServiceDefinitions(ctx, ec, field)
 	case "nativeApis":
-		return ec.fieldContext_CSVMetadata_nativeApis(ctx, field)
+		return fieldContext_CSVMetadata_nativeApis(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CSVMetadata", field.Name)
 }
 
-func (ec *executionContext) childFields_Catalog(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Catalog(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Catalog_name(ctx, field)
+		return fieldContext_Catalog_name(ctx, ec, field)
 	case "digest":
-		return ec.fieldContext_Catalog_digest(ctx, field)
+		return fieldContext_Catalog_digest(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_Catalog_version(ctx, field)
+		return fieldContext_Catalog_version(ctx, ec, field)
 	case "image":
-		return ec.fieldContext_Catalog_image(ctx, field)
+		return fieldContext_Catalog_image(ctx, ec, field)
 	case "priority":
-		return ec.fieldContext_Catalog_priority(ctx, field)
+		return fieldContext_Catalog_priority(ctx, ec, field)
 	case "lastModified":
-		return ec.fieldContext_Catalog_lastModified(ctx, field)
+		return fieldContext_Catalog_lastModified(ctx, ec, field)
 	case "url":
-		return ec.fieldContext_Catalog_url(ctx, field)
+		return fieldContext_Catalog_url(ctx, ec, field)
 	case "counts":
-		return ec.fieldContext_Catalog_counts(ctx, field)
+		return fieldContext_Catalog_counts(ctx, ec, field)
 	case "invalidPackages":
-		return ec.fieldContext_Catalog_invalidPackages(ctx, field)
+		return fieldContext_Catalog_invalidPackages(ctx, ec, field)
 	case "schemas":
-		return ec.fieldContext_Catalog_schemas(ctx, field)
+		return fieldContext_Catalog_schemas(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Catalog", field.Name)
 }
 
-func (ec *executionContext) childFields_Channel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Channel(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Channel_name(ctx, field)
+		return fieldContext_Channel_name(ctx, ec, field)
 	case "hash":
-		return ec.fieldContext_Channel_hash(ctx, field)
+		return fieldContext_Channel_hash(ctx, ec, field)
 	case "package":
-		return ec.fieldContext_Channel_package(ctx, field)
+		return fieldContext_Channel_package(ctx, ec, field)
 	case "deprecation":
-		return ec.fieldContext_Channel_deprecation(ctx, field)
+		return fieldContext_Channel_deprecation(ctx, ec, field)
 	case "head":
-		return ec.fieldContext_Channel_head(ctx, field)
+		return fieldContext_Channel_head(ctx, ec, field)
 	case "entries":
-		return ec.fieldContext_Channel_entries(ctx, field)
+		return fieldContext_Channel_entries(ctx, ec, field)
 	case "upgrades":
-		return ec.fieldContext_Channel_upgrades(ctx, field)
+		return fieldContext_Channel_upgrades(ctx, ec, field)
 	case "properties":
-		return ec.fieldContext_Channel_properties(ctx, field)
+		return fieldContext_Channel_properties(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Channel", field.Name)
 }
 
-func (ec *executionContext) childFields_ChannelConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_ChannelConnection(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "nodes":
-		return ec.fieldContext_ChannelConnection_nodes(ctx, field)
+		return fieldContext_ChannelConnection_nodes(ctx, ec, field)
 	case "edges":
-		return ec.fieldContext_ChannelConnection_edges(ctx, field)
+		return fieldContext_ChannelConnection_edges(ctx, ec, field)
 	case "pageInfo":
-		return ec.fieldContext_ChannelConnection_pageInfo(ctx, field)
+		return fieldContext_ChannelConnection_pageInfo(ctx, ec, field)
 	case "totalCount":
-		return ec.fieldContext_ChannelConnection_totalCount(ctx, field)
+		return fieldContext_ChannelConnection_totalCount(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ChannelConnection", field.Name)
 }
 
-func (ec *executionContext) childFields_ChannelEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_ChannelEdge(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "cursor":
-		return ec.fieldContext_ChannelEdge_cursor(ctx, field)
+		return fieldContext_ChannelEdge_cursor(ctx, ec, field)
 	case "node":
-		return ec.fieldContext_ChannelEdge_node(ctx, field)
+		return fieldContext_ChannelEdge_node(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ChannelEdge", field.Name)
 }
 
-func (ec *executionContext) childFields_ChannelEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_ChannelEntry(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_ChannelEntry_name(ctx, field)
+		return fieldContext_ChannelEntry_name(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_ChannelEntry_version(ctx, field)
+		return fieldContext_ChannelEntry_version(ctx, ec, field)
 	case "replaces":
-		return ec.fieldContext_ChannelEntry_replaces(ctx, field)
+		return fieldContext_ChannelEntry_replaces(ctx, ec, field)
 	case "skips":
-		return ec.fieldContext_ChannelEntry_skips(ctx, field)
+		return fieldContext_ChannelEntry_skips(ctx, ec, field)
 	case "skipRange":
-		return ec.fieldContext_ChannelEntry_skipRange(ctx, field)
+		return fieldContext_ChannelEntry_skipRange(ctx, ec, field)
 	case "deprecation":
-		return ec.fieldContext_ChannelEntry_deprecation(ctx, field)
+		return fieldContext_ChannelEntry_deprecation(ctx, ec, field)
 	case "bundle":
-		return ec.fieldContext_ChannelEntry_bundle(ctx, field)
+		return fieldContext_ChannelEntry_bundle(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ChannelEntry", field.Name)
 }
 
-func (ec *executionContext) childFields_Counts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Counts(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "packages":
-		return ec.fieldContext_Counts_packages(ctx, field)
+		return fieldContext_Counts_packages(ctx, ec, field)
 	case "channels":
-		return ec.fieldContext_Counts_channels(ctx, field)
+		return fieldContext_Counts_channels(ctx, ec, field)
 	case "bundles":
-		return ec.fieldContext_Counts_bundles(ctx, field)
+		return fieldContext_Counts_bundles(ctx, ec, field)
 	case "blobs":
-		return ec.fieldContext_Counts_blobs(ctx, field)
+		return fieldContext_Counts_blobs(ctx, ec, field)
 	case "bytes":
-		return ec.fieldContext_Counts_bytes(ctx, field)
+		return fieldContext_Counts_bytes(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Counts", field.Name)
 }
 
-func (ec *executionContext) childFields_Deprecation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Deprecation(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "message":
-		return ec.fieldContext_Deprecation_message(ctx, field)
+		return fieldContext_Deprecation_message(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Deprecation", field.Name)
 }
 
-func (ec *executionContext) childFields_DeprecationEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_DeprecationEntry(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "reference":
-		return ec.fieldContext_DeprecationEntry_reference(ctx, field)
+		return fieldContext_DeprecationEntry_reference(ctx, ec, field)
 	case "message":
-		return ec.fieldContext_DeprecationEntry_message(ctx, field)
+		return fieldContext_DeprecationEntry_message(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeprecationEntry", field.Name)
 }
 
-func (ec *executionContext) childFields_DeprecationReference(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_DeprecationReference(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "schema":
-		return ec.fieldContext_DeprecationReference_schema(ctx, field)
+		return fieldContext_DeprecationReference_schema(ctx, ec, field)
 	case "name":
-		return ec.fieldContext_DeprecationReference_name(ctx, field)
+		return fieldContext_DeprecationReference_name(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeprecationReference", field.Name)
 }
 
-func (ec *executionContext) childFields_Deprecations(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Deprecations(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "package":
-		return ec.fieldContext_Deprecations_package(ctx, field)
+		return fieldContext_Deprecations_package(ctx, ec, field)
 	case "entries":
-		return ec.fieldContext_Deprecations_entries(ctx, field)
+		return fieldContext_Deprecations_entries(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Deprecations", field.Name)
 }
 
-func (ec *executionContext) childFields_DeprecationsConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_DeprecationsConnection(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "nodes":
-		return ec.fieldContext_DeprecationsConnection_nodes(ctx, field)
+		return fieldContext_DeprecationsConnection_nodes(ctx, ec, field)
 	case "edges":
-		return ec.fieldContext_DeprecationsConnection_edges(ctx, field)
+		return fieldContext_DeprecationsConnection_edges(ctx, ec, field)
 	case "pageInfo":
-		return ec.fieldContext_DeprecationsConnection_pageInfo(ctx, field)
+		return fieldContext_DeprecationsConnection_pageInfo(ctx, ec, field)
 	case "totalCount":
-		return ec.fieldContext_DeprecationsConnection_totalCount(ctx, field)
+		return fieldContext_DeprecationsConnection_totalCount(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeprecationsConnection", field.Name)
 }
 
-func (ec *executionContext) childFields_DeprecationsEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_DeprecationsEdge(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "cursor":
-		return ec.fieldContext_DeprecationsEdge_cursor(ctx, field)
+		return fieldContext_DeprecationsEdge_cursor(ctx, ec, field)
 	case "node":
-		return ec.fieldContext_DeprecationsEdge_node(ctx, field)
+		return fieldContext_DeprecationsEdge_node(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeprecationsEdge", field.Name)
 }
 
-func (ec *executionContext) childFields_Descriptor(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Descriptor(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "path":
-		return ec.fieldContext_Descriptor_path(ctx, field)
+		return fieldContext_Descriptor_path(ctx, ec, field)
 	case "displayName":
-		return ec.fieldContext_Descriptor_displayName(ctx, field)
+		return fieldContext_Descriptor_displayName(ctx, ec, field)
 	case "description":
-		return ec.fieldContext_Descriptor_description(ctx, field)
+		return fieldContext_Descriptor_description(ctx, ec, field)
 	case "xDescriptors":
-		return ec.fieldContext_Descriptor_xDescriptors(ctx, field)
+		return fieldContext_Descriptor_xDescriptors(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Descriptor", field.Name)
 }
 
-func (ec *executionContext) childFields_Facet(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Facet(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Facet_name(ctx, field)
+		return fieldContext_Facet_name(ctx, ec, field)
 	case "values":
-		return ec.fieldContext_Facet_values(ctx, field)
+		return fieldContext_Facet_values(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Facet", field.Name)
 }
 
-func (ec *executionContext) childFields_FacetValue(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_FacetValue(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "value":
-		return ec.fieldContext_FacetValue_value(ctx, field)
+		return fieldContext_FacetValue_value(ctx, ec, field)
 	case "count":
-		return ec.fieldContext_FacetValue_count(ctx, field)
+		return fieldContext_FacetValue_count(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type FacetValue", field.Name)
 }
 
-func (ec *executionContext) childFields_GVK(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_GVK(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "group":
-		return ec.fieldContext_GVK_group(ctx, field)
+		return fieldContext_GVK_group(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_GVK_version(ctx, field)
+		return fieldContext_GVK_version(ctx, ec, field)
 	case "kind":
-		return ec.fieldContext_GVK_kind(ctx, field)
+		return fieldContext_GVK_kind(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type GVK", field.Name)
 }
 
-func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Grant(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "from":
-		return ec.fieldContext_Grant_from(ctx, field)
+		return fieldContext_Grant_from(ctx, ec, field)
 	case "scope":
-		return ec.fieldContext_Grant_scope(ctx, field)
+		return fieldContext_Grant_scope(ctx, ec, field)
 	case "rules":
-		return ec.fieldContext_Grant_rules(ctx, field)
+		return fieldContext_Grant_rules(ctx, ec, field)
 	case "unknown":
-		return ec.fieldContext_Grant_unknown(ctx, field)
+		return fieldContext_Grant_unknown(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Grant", field.Name)
 }
 
-func (ec *executionContext) childFields_InstallMode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_InstallMode(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "type":
-		return ec.fieldContext_InstallMode_type(ctx, field)
+		return fieldContext_InstallMode_type(ctx, ec, field)
 	case "supported":
-		return ec.fieldContext_InstallMode_supported(ctx, field)
+		return fieldContext_InstallMode_supported(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InstallMode", field.Name)
 }
 
-func (ec *executionContext) childFields_InvalidPackage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_InvalidPackage(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_InvalidPackage_name(ctx, field)
+		return fieldContext_InvalidPackage_name(ctx, ec, field)
 	case "reason":
-		return ec.fieldContext_InvalidPackage_reason(ctx, field)
+		return fieldContext_InvalidPackage_reason(ctx, ec, field)
 	case "hash":
-		return ec.fieldContext_InvalidPackage_hash(ctx, field)
+		return fieldContext_InvalidPackage_hash(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InvalidPackage", field.Name)
 }
 
-func (ec *executionContext) childFields_KeyValue(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_KeyValue(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "key":
-		return ec.fieldContext_KeyValue_key(ctx, field)
+		return fieldContext_KeyValue_key(ctx, ec, field)
 	case "value":
-		return ec.fieldContext_KeyValue_value(ctx, field)
+		return fieldContext_KeyValue_value(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type KeyValue", field.Name)
 }
 
-func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Link(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Link_name(ctx, field)
+		return fieldContext_Link_name(ctx, ec, field)
 	case "url":
-		return ec.fieldContext_Link_url(ctx, field)
+		return fieldContext_Link_url(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Link", field.Name)
 }
 
-func (ec *executionContext) childFields_Maintainer(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Maintainer(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Maintainer_name(ctx, field)
+		return fieldContext_Maintainer_name(ctx, ec, field)
 	case "email":
-		return ec.fieldContext_Maintainer_email(ctx, field)
+		return fieldContext_Maintainer_email(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Maintainer", field.Name)
 }
 
-func (ec *executionContext) childFields_Package(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Package(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Package_name(ctx, field)
+		return fieldContext_Package_name(ctx, ec, field)
 	case "hash":
-		return ec.fieldContext_Package_hash(ctx, field)
+		return fieldContext_Package_hash(ctx, ec, field)
 	case "catalog":
-		return ec.fieldContext_Package_catalog(ctx, field)
+		return fieldContext_Package_catalog(ctx, ec, field)
 	case "displayName":
-		return ec.fieldContext_Package_displayName(ctx, field)
+		return fieldContext_Package_displayName(ctx, ec, field)
 	case "shortDescription":
-		return ec.fieldContext_Package_shortDescription(ctx, field)
+		return fieldContext_Package_shortDescription(ctx, ec, field)
 	case "description":
-		return ec.fieldContext_Package_description(ctx, field)
+		return fieldContext_Package_description(ctx, ec, field)
 	case "provider":
-		return ec.fieldContext_Package_provider(ctx, field)
+		return fieldContext_Package_provider(ctx, ec, field)
 	case "keywords":
-		return ec.fieldContext_Package_keywords(ctx, field)
+		return fieldContext_Package_keywords(ctx, ec, field)
 	case "categories":
-		return ec.fieldContext_Package_categories(ctx, field)
+		return fieldContext_Package_categories(ctx, ec, field)
 	case "capabilities":
-		return ec.fieldContext_Package_capabilities(ctx, field)
+		return fieldContext_Package_capabilities(ctx, ec, field)
 	case "provides":
-		return ec.fieldContext_Package_provides(ctx, field)
+		return fieldContext_Package_provides(ctx, ec, field)
 	case "version":
-		return ec.fieldContext_Package_version(ctx, field)
+		return fieldContext_Package_version(ctx, ec, field)
 	case "deprecation":
-		return ec.fieldContext_Package_deprecation(ctx, field)
+		return fieldContext_Package_deprecation(ctx, ec, field)
 	case "iconUrl":
-		return ec.fieldContext_Package_iconUrl(ctx, field)
+		return fieldContext_Package_iconUrl(ctx, ec, field)
 	case "iconHash":
-		return ec.fieldContext_Package_iconHash(ctx, field)
+		return fieldContext_Package_iconHash(ctx, ec, field)
 	case "architectures":
-		return ec.fieldContext_Package_architectures(ctx, field)
+		return fieldContext_Package_architectures(ctx, ec, field)
 	case "operatingSystems":
-		return ec.fieldContext_Package_operatingSystems(ctx, field)
+		return fieldContext_Package_operatingSystems(ctx, ec, field)
 	case "features":
-		return ec.fieldContext_Package_features(ctx, field)
+		return fieldContext_Package_features(ctx, ec, field)
 	case "installModes":
-		return ec.fieldContext_Package_installModes(ctx, field)
+		return fieldContext_Package_installModes(ctx, ec, field)
 	case "defaultChannel":
-		return ec.fieldContext_Package_defaultChannel(ctx, field)
+		return fieldContext_Package_defaultChannel(ctx, ec, field)
 	case "channels":
-		return ec.fieldContext_Package_channels(ctx, field)
+		return fieldContext_Package_channels(ctx, ec, field)
 	case "channel":
-		return ec.fieldContext_Package_channel(ctx, field)
+		return fieldContext_Package_channel(ctx, ec, field)
 	case "head":
-		return ec.fieldContext_Package_head(ctx, field)
+		return fieldContext_Package_head(ctx, ec, field)
 	case "bundles":
-		return ec.fieldContext_Package_bundles(ctx, field)
+		return fieldContext_Package_bundles(ctx, ec, field)
 	case "blobs":
-		return ec.fieldContext_Package_blobs(ctx, field)
+		return fieldContext_Package_blobs(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Package", field.Name)
 }
 
-func (ec *executionContext) childFields_PackageConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_PackageConnection(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "nodes":
-		return ec.fieldContext_PackageConnection_nodes(ctx, field)
+		return fieldContext_PackageConnection_nodes(ctx, ec, field)
 	case "edges":
-		return ec.fieldContext_PackageConnection_edges(ctx, field)
+		return fieldContext_PackageConnection_edges(ctx, ec, field)
 	case "pageInfo":
-		return ec.fieldContext_PackageConnection_pageInfo(ctx, field)
+		return fieldContext_PackageConnection_pageInfo(ctx, ec, field)
 	case "totalCount":
-		return ec.fieldContext_PackageConnection_totalCount(ctx, field)
+		return fieldContext_PackageConnection_totalCount(ctx, ec, field)
 	case "facets":
-		return ec.fieldContext_PackageConnection_facets(ctx, field)
+		return fieldContext_PackageConnection_facets(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PackageConnection", field.Name)
 }
 
-func (ec *executionContext) childFields_PackageEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_PackageEdge(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "cursor":
-		return ec.fieldContext_PackageEdge_cursor(ctx, field)
+		return fieldContext_PackageEdge_cursor(ctx, ec, field)
 	case "node":
-		return ec.fieldContext_PackageEdge_node(ctx, field)
+		return fieldContext_PackageEdge_node(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PackageEdge", field.Name)
 }
 
-func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_PageInfo(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
-		return ec.fieldContext_PageInfo_hasNextPage(ctx, field)
+		return fieldContext_PageInfo_hasNextPage(ctx, ec, field)
 	case "endCursor":
-		return ec.fieldContext_PageInfo_endCursor(ctx, field)
+		return fieldContext_PageInfo_endCursor(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
 }
 
-func (ec *executionContext) childFields_Permissions(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Permissions(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "serviceAccounts":
-		return ec.fieldContext_Permissions_serviceAccounts(ctx, field)
+		return fieldContext_Permissions_serviceAccounts(ctx, ec, field)
 	case "webhooks":
-		return ec.fieldContext_Permissions_webhooks(ctx, field)
+		return fieldContext_Permissions_webhooks(ctx, ec, field)
 	case "clusterWideSecrets":
-		return ec.fieldContext_Permissions_clusterWideSecrets(ctx, field)
+		return fieldContext_Permissions_clusterWideSecrets(ctx, ec, field)
 	case "risks":
-		return ec.fieldContext_Permissions_risks(ctx, field)
+		return fieldContext_Permissions_risks(ctx, ec, field)
 	case "fromCatalog":
-		return ec.fieldContext_Permissions_fromCatalog(ctx, field)
+		return fieldContext_Permissions_fromCatalog(ctx, ec, field)
 	case "faults":
-		return ec.fieldContext_Permissions_faults(ctx, field)
+		return fieldContext_Permissions_faults(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Permissions", field.Name)
 }
 
-func (ec *executionContext) childFields_PolicyRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_PolicyRule(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "verbs":
-		return ec.fieldContext_PolicyRule_verbs(ctx, field)
+		return fieldContext_PolicyRule_verbs(ctx, ec, field)
 	case "apiGroups":
-		return ec.fieldContext_PolicyRule_apiGroups(ctx, field)
+		return fieldContext_PolicyRule_apiGroups(ctx, ec, field)
 	case "resources":
-		return ec.fieldContext_PolicyRule_resources(ctx, field)
+		return fieldContext_PolicyRule_resources(ctx, ec, field)
 	case "resourceNames":
-		return ec.fieldContext_PolicyRule_resourceNames(ctx, field)
+		return fieldContext_PolicyRule_resourceNames(ctx, ec, field)
 	case "nonResourceURLs":
-		return ec.fieldContext_PolicyRule_nonResourceURLs(ctx, field)
+		return fieldContext_PolicyRule_nonResourceURLs(ctx, ec, field)
 	case "risks":
-		return ec.fieldContext_PolicyRule_risks(ctx, field)
+		return fieldContext_PolicyRule_risks(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PolicyRule", field.Name)
 }
 
-func (ec *executionContext) childFields_Property(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Property(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "type":
-		return ec.fieldContext_Property_type(ctx, field)
+		return fieldContext_Property_type(ctx, ec, field)
 	case "value":
-		return ec.fieldContext_Property_value(ctx, field)
+		return fieldContext_Property_value(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Property", field.Name)
 }
 
-func (ec *executionContext) childFields_Provider(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Provider(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Provider_name(ctx, field)
+		return fieldContext_Provider_name(ctx, ec, field)
 	case "url":
-		return ec.fieldContext_Provider_url(ctx, field)
+		return fieldContext_Provider_url(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Provider", field.Name)
 }
 
-func (ec *executionContext) childFields_RelatedImage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_RelatedImage(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_RelatedImage_name(ctx, field)
+		return fieldContext_RelatedImage_name(ctx, ec, field)
 	case "image":
-		return ec.fieldContext_RelatedImage_image(ctx, field)
+		return fieldContext_RelatedImage_image(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RelatedImage", field.Name)
 }
 
-func (ec *executionContext) childFields_RequiredPackage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_RequiredPackage(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "packageName":
-		return ec.fieldContext_RequiredPackage_packageName(ctx, field)
+		return fieldContext_RequiredPackage_packageName(ctx, ec, field)
 	case "versionRange":
-		return ec.fieldContext_RequiredPackage_versionRange(ctx, field)
+		return fieldContext_RequiredPackage_versionRange(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RequiredPackage", field.Name)
 }
 
-func (ec *executionContext) childFields_SchemaCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_SchemaCount(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_SchemaCount_name(ctx, field)
+		return fieldContext_SchemaCount_name(ctx, ec, field)
 	case "blobs":
-		return ec.fieldContext_SchemaCount_blobs(ctx, field)
+		return fieldContext_SchemaCount_blobs(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SchemaCount", field.Name)
 }
 
-func (ec *executionContext) childFields_ServiceAccount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_ServiceAccount(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_ServiceAccount_name(ctx, field)
+		return fieldContext_ServiceAccount_name(ctx, ec, field)
 	case "grants":
-		return ec.fieldContext_ServiceAccount_grants(ctx, field)
+		return fieldContext_ServiceAccount_grants(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ServiceAccount", field.Name)
 }
 
-func (ec *executionContext) childFields_Upgrade(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Upgrade(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "from":
-		return ec.fieldContext_Upgrade_from(ctx, field)
+		return fieldContext_Upgrade_from(ctx, ec, field)
 	case "fromVersion":
-		return ec.fieldContext_Upgrade_fromVersion(ctx, field)
+		return fieldContext_Upgrade_fromVersion(ctx, ec, field)
 	case "to":
-		return ec.fieldContext_Upgrade_to(ctx, field)
+		return fieldContext_Upgrade_to(ctx, ec, field)
 	case "toVersion":
-		return ec.fieldContext_Upgrade_toVersion(ctx, field)
+		return fieldContext_Upgrade_toVersion(ctx, ec, field)
 	case "kind":
-		return ec.fieldContext_Upgrade_kind(ctx, field)
+		return fieldContext_Upgrade_kind(ctx, ec, field)
 	case "range":
-		return ec.fieldContext_Upgrade_range(ctx, field)
+		return fieldContext_Upgrade_range(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Upgrade", field.Name)
 }
 
-func (ec *executionContext) childFields_Webhook(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields_Webhook(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext_Webhook_name(ctx, field)
+		return fieldContext_Webhook_name(ctx, ec, field)
 	case "type":
-		return ec.fieldContext_Webhook_type(ctx, field)
+		return fieldContext_Webhook_type(ctx, ec, field)
 	case "resources":
-		return ec.fieldContext_Webhook_resources(ctx, field)
+		return fieldContext_Webhook_resources(ctx, ec, field)
 	case "allNamespaces":
-		return ec.fieldContext_Webhook_allNamespaces(ctx, field)
+		return fieldContext_Webhook_allNamespaces(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Webhook", field.Name)
 }
 
-func (ec *executionContext) childFields___Directive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields___Directive(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext___Directive_name(ctx, field)
+		return fieldContext___Directive_name(ctx, ec, field)
 	case "description":
-		return ec.fieldContext___Directive_description(ctx, field)
+		return fieldContext___Directive_description(ctx, ec, field)
 	case "isRepeatable":
-		return ec.fieldContext___Directive_isRepeatable(ctx, field)
+		return fieldContext___Directive_isRepeatable(ctx, ec, field)
 	case "locations":
-		return ec.fieldContext___Directive_locations(ctx, field)
+		return fieldContext___Directive_locations(ctx, ec, field)
 	case "args":
-		return ec.fieldContext___Directive_args(ctx, field)
+		return fieldContext___Directive_args(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type __Directive", field.Name)
 }
 
-func (ec *executionContext) childFields___EnumValue(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields___EnumValue(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext___EnumValue_name(ctx, field)
+		return fieldContext___EnumValue_name(ctx, ec, field)
 	case "description":
-		return ec.fieldContext___EnumValue_description(ctx, field)
+		return fieldContext___EnumValue_description(ctx, ec, field)
 	case "isDeprecated":
-		return ec.fieldContext___EnumValue_isDeprecated(ctx, field)
+		return fieldContext___EnumValue_isDeprecated(ctx, ec, field)
 	case "deprecationReason":
-		return ec.fieldContext___EnumValue_deprecationReason(ctx, field)
+		return fieldContext___EnumValue_deprecationReason(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type __EnumValue", field.Name)
 }
 
-func (ec *executionContext) childFields___Field(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields___Field(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext___Field_name(ctx, field)
+		return fieldContext___Field_name(ctx, ec, field)
 	case "description":
-		return ec.fieldContext___Field_description(ctx, field)
+		return fieldContext___Field_description(ctx, ec, field)
 	case "args":
-		return ec.fieldContext___Field_args(ctx, field)
+		return fieldContext___Field_args(ctx, ec, field)
 	case "type":
-		return ec.fieldContext___Field_type(ctx, field)
+		return fieldContext___Field_type(ctx, ec, field)
 	case "isDeprecated":
-		return ec.fieldContext___Field_isDeprecated(ctx, field)
+		return fieldContext___Field_isDeprecated(ctx, ec, field)
 	case "deprecationReason":
-		return ec.fieldContext___Field_deprecationReason(ctx, field)
+		return fieldContext___Field_deprecationReason(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type __Field", field.Name)
 }
 
-func (ec *executionContext) childFields___InputValue(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields___InputValue(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
-		return ec.fieldContext___InputValue_name(ctx, field)
+		return fieldContext___InputValue_name(ctx, ec, field)
 	case "description":
-		return ec.fieldContext___InputValue_description(ctx, field)
+		return fieldContext___InputValue_description(ctx, ec, field)
 	case "type":
-		return ec.fieldContext___InputValue_type(ctx, field)
+		return fieldContext___InputValue_type(ctx, ec, field)
 	case "defaultValue":
-		return ec.fieldContext___InputValue_defaultValue(ctx, field)
+		return fieldContext___InputValue_defaultValue(ctx, ec, field)
 	case "isDeprecated":
-		return ec.fieldContext___InputValue_isDeprecated(ctx, field)
+		return fieldContext___InputValue_isDeprecated(ctx, ec, field)
 	case "deprecationReason":
-		return ec.fieldContext___InputValue_deprecationReason(ctx, field)
+		return fieldContext___InputValue_deprecationReason(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type __InputValue", field.Name)
 }
 
-func (ec *executionContext) childFields___Schema(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields___Schema(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "description":
-		return ec.fieldContext___Schema_description(ctx, field)
+		return fieldContext___Schema_description(ctx, ec, field)
 	case "types":
-		return ec.fieldContext___Schema_types(ctx, field)
+		return fieldContext___Schema_types(ctx, ec, field)
 	case "queryType":
-		return ec.fieldContext___Schema_queryType(ctx, field)
+		return fieldContext___Schema_queryType(ctx, ec, field)
 	case "mutationType":
-		return ec.fieldContext___Schema_mutationType(ctx, field)
+		return fieldContext___Schema_mutationType(ctx, ec, field)
 	case "subscriptionType":
-		return ec.fieldContext___Schema_subscriptionType(ctx, field)
+		return fieldContext___Schema_subscriptionType(ctx, ec, field)
 	case "directives":
-		return ec.fieldContext___Schema_directives(ctx, field)
+		return fieldContext___Schema_directives(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type __Schema", field.Name)
 }
 
-func (ec *executionContext) childFields___Type(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+func childFields___Type(ctx context.Context, ec *executionContext, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "kind":
-		return ec.fieldContext___Type_kind(ctx, field)
+		return fieldContext___Type_kind(ctx, ec, field)
 	case "name":
-		return ec.fieldContext___Type_name(ctx, field)
+		return fieldContext___Type_name(ctx, ec, field)
 	case "description":
-		return ec.fieldContext___Type_description(ctx, field)
+		return fieldContext___Type_description(ctx, ec, field)
 	case "specifiedByURL":
-		return ec.fieldContext___Type_specifiedByURL(ctx, field)
+		return fieldContext___Type_specifiedByURL(ctx, ec, field)
 	case "fields":
-		return ec.fieldContext___Type_fields(ctx, field)
+		return fieldContext___Type_fields(ctx, ec, field)
 	case "interfaces":
-		return ec.fieldContext___Type_interfaces(ctx, field)
+		return fieldContext___Type_interfaces(ctx, ec, field)
 	case "possibleTypes":
-		return ec.fieldContext___Type_possibleTypes(ctx, field)
+		return fieldContext___Type_possibleTypes(ctx, ec, field)
 	case "enumValues":
-		return ec.fieldContext___Type_enumValues(ctx, field)
+		return fieldContext___Type_enumValues(ctx, ec, field)
 	case "inputFields":
-		return ec.fieldContext___Type_inputFields(ctx, field)
+		return fieldContext___Type_inputFields(ctx, ec, field)
 	case "ofType":
-		return ec.fieldContext___Type_ofType(ctx, field)
+		return fieldContext___Type_ofType(ctx, ec, field)
 	case "isOneOf":
-		return ec.fieldContext___Type_isOneOf(ctx, field)
+		return fieldContext___Type_isOneOf(ctx, ec, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type __Type", field.Name)
 }
@@ -3005,12 +1047,12 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 
 // region    ***************************** args.gotpl *****************************
 
-func (ec *executionContext) field_BundleContent_files_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_BundleContent_files_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "paths",
 		func(ctx context.Context, v any) ([]string, error) {
-			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			return unmarshalOString2ᚕstringᚄ(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3019,12 +1061,12 @@ func (ec *executionContext) field_BundleContent_files_args(ctx context.Context, 
 	return args, nil
 }
 
-func (ec *executionContext) field_BundleContent_manifests_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_BundleContent_manifests_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "kind",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3032,7 +1074,7 @@ func (ec *executionContext) field_BundleContent_manifests_args(ctx context.Conte
 	args["kind"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "name",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3041,12 +1083,12 @@ func (ec *executionContext) field_BundleContent_manifests_args(ctx context.Conte
 	return args, nil
 }
 
-func (ec *executionContext) field_Bundle_properties_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Bundle_properties_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "types",
 		func(ctx context.Context, v any) ([]string, error) {
-			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			return unmarshalOString2ᚕstringᚄ(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3055,12 +1097,12 @@ func (ec *executionContext) field_Bundle_properties_args(ctx context.Context, ra
 	return args, nil
 }
 
-func (ec *executionContext) field_CSVMetadata_annotations_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_CSVMetadata_annotations_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "keys",
 		func(ctx context.Context, v any) ([]string, error) {
-			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			return unmarshalOString2ᚕstringᚄ(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3069,12 +1111,12 @@ func (ec *executionContext) field_CSVMetadata_annotations_args(ctx context.Conte
 	return args, nil
 }
 
-func (ec *executionContext) field_PackageConnection_facets_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_PackageConnection_facets_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "names",
 		func(ctx context.Context, v any) ([]FacetName, error) {
-			return ec.unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx, v)
+			return unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3082,7 +1124,7 @@ func (ec *executionContext) field_PackageConnection_facets_args(ctx context.Cont
 	args["names"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3091,12 +1133,12 @@ func (ec *executionContext) field_PackageConnection_facets_args(ctx context.Cont
 	return args, nil
 }
 
-func (ec *executionContext) field_Package_blobs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Package_blobs_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "schema",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3104,7 +1146,7 @@ func (ec *executionContext) field_Package_blobs_args(ctx context.Context, rawArg
 	args["schema"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3112,7 +1154,7 @@ func (ec *executionContext) field_Package_blobs_args(ctx context.Context, rawArg
 	args["first"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3121,12 +1163,12 @@ func (ec *executionContext) field_Package_blobs_args(ctx context.Context, rawArg
 	return args, nil
 }
 
-func (ec *executionContext) field_Package_bundles_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Package_bundles_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "channel",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3134,7 +1176,7 @@ func (ec *executionContext) field_Package_bundles_args(ctx context.Context, rawA
 	args["channel"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "versionRange",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3142,7 +1184,7 @@ func (ec *executionContext) field_Package_bundles_args(ctx context.Context, rawA
 	args["versionRange"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3150,7 +1192,7 @@ func (ec *executionContext) field_Package_bundles_args(ctx context.Context, rawA
 	args["first"] = arg2
 	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3159,12 +1201,12 @@ func (ec *executionContext) field_Package_bundles_args(ctx context.Context, rawA
 	return args, nil
 }
 
-func (ec *executionContext) field_Package_channel_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Package_channel_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
 		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNString2string(ctx, v)
+			return unmarshalNString2string(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3173,12 +1215,12 @@ func (ec *executionContext) field_Package_channel_args(ctx context.Context, rawA
 	return args, nil
 }
 
-func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query___type_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
 		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNString2string(ctx, v)
+			return unmarshalNString2string(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3187,12 +1229,12 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_blobs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query_blobs_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*BlobFilter, error) {
-			return ec.unmarshalOBlobFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobFilter(ctx, v)
+			return unmarshalOBlobFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobFilter(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3200,7 +1242,7 @@ func (ec *executionContext) field_Query_blobs_args(ctx context.Context, rawArgs 
 	args["filter"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3208,7 +1250,7 @@ func (ec *executionContext) field_Query_blobs_args(ctx context.Context, rawArgs 
 	args["first"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3217,12 +1259,12 @@ func (ec *executionContext) field_Query_blobs_args(ctx context.Context, rawArgs 
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_bundles_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query_bundles_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*BundleFilter, error) {
-			return ec.unmarshalOBundleFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFilter(ctx, v)
+			return unmarshalOBundleFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFilter(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3230,7 +1272,7 @@ func (ec *executionContext) field_Query_bundles_args(ctx context.Context, rawArg
 	args["filter"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3238,7 +1280,7 @@ func (ec *executionContext) field_Query_bundles_args(ctx context.Context, rawArg
 	args["first"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3247,12 +1289,12 @@ func (ec *executionContext) field_Query_bundles_args(ctx context.Context, rawArg
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_catalogs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query_catalogs_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "names",
 		func(ctx context.Context, v any) ([]string, error) {
-			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			return unmarshalOString2ᚕstringᚄ(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3261,12 +1303,12 @@ func (ec *executionContext) field_Query_catalogs_args(ctx context.Context, rawAr
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_channels_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query_channels_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*ChannelFilter, error) {
-			return ec.unmarshalOChannelFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelFilter(ctx, v)
+			return unmarshalOChannelFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelFilter(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3274,7 +1316,7 @@ func (ec *executionContext) field_Query_channels_args(ctx context.Context, rawAr
 	args["filter"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3282,7 +1324,7 @@ func (ec *executionContext) field_Query_channels_args(ctx context.Context, rawAr
 	args["first"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3291,12 +1333,12 @@ func (ec *executionContext) field_Query_channels_args(ctx context.Context, rawAr
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_deprecations_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query_deprecations_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*DeprecationsFilter, error) {
-			return ec.unmarshalODeprecationsFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsFilter(ctx, v)
+			return unmarshalODeprecationsFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsFilter(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3304,7 +1346,7 @@ func (ec *executionContext) field_Query_deprecations_args(ctx context.Context, r
 	args["filter"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3312,7 +1354,7 @@ func (ec *executionContext) field_Query_deprecations_args(ctx context.Context, r
 	args["first"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3321,12 +1363,12 @@ func (ec *executionContext) field_Query_deprecations_args(ctx context.Context, r
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_package_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query_package_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "name",
 		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNString2string(ctx, v)
+			return unmarshalNString2string(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3334,7 +1376,7 @@ func (ec *executionContext) field_Query_package_args(ctx context.Context, rawArg
 	args["name"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "catalog",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3343,12 +1385,12 @@ func (ec *executionContext) field_Query_package_args(ctx context.Context, rawArg
 	return args, nil
 }
 
-func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field_Query_packages_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*PackageFilter, error) {
-			return ec.unmarshalOPackageFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageFilter(ctx, v)
+			return unmarshalOPackageFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageFilter(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3356,7 +1398,7 @@ func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawAr
 	args["filter"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "search",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3364,7 +1406,7 @@ func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawAr
 	args["search"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3372,7 +1414,7 @@ func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawAr
 	args["first"] = arg2
 	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
 		func(ctx context.Context, v any) (*string, error) {
-			return ec.unmarshalOString2ᚖstring(ctx, v)
+			return unmarshalOString2ᚖstring(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3380,7 +1422,7 @@ func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawAr
 	args["after"] = arg3
 	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "sort",
 		func(ctx context.Context, v any) (*PackageSort, error) {
-			return ec.unmarshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx, v)
+			return unmarshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3388,7 +1430,7 @@ func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawAr
 	args["sort"] = arg4
 	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "offset",
 		func(ctx context.Context, v any) (*int, error) {
-			return ec.unmarshalOInt2ᚖint(ctx, v)
+			return unmarshalOInt2ᚖint(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3397,12 +1439,12 @@ func (ec *executionContext) field_Query_packages_args(ctx context.Context, rawAr
 	return args, nil
 }
 
-func (ec *executionContext) field___Directive_args_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field___Directive_args_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
 		func(ctx context.Context, v any) (*bool, error) {
-			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			return unmarshalOBoolean2ᚖbool(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3411,12 +1453,12 @@ func (ec *executionContext) field___Directive_args_args(ctx context.Context, raw
 	return args, nil
 }
 
-func (ec *executionContext) field___Field_args_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field___Field_args_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
 		func(ctx context.Context, v any) (*bool, error) {
-			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			return unmarshalOBoolean2ᚖbool(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3425,12 +1467,12 @@ func (ec *executionContext) field___Field_args_args(ctx context.Context, rawArgs
 	return args, nil
 }
 
-func (ec *executionContext) field___Type_enumValues_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field___Type_enumValues_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
 		func(ctx context.Context, v any) (bool, error) {
-			return ec.unmarshalOBoolean2bool(ctx, v)
+			return unmarshalOBoolean2bool(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3439,12 +1481,12 @@ func (ec *executionContext) field___Type_enumValues_args(ctx context.Context, ra
 	return args, nil
 }
 
-func (ec *executionContext) field___Type_fields_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+func field___Type_fields_args(ctx context.Context, ec *executionContext, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "includeDeprecated",
 		func(ctx context.Context, v any) (bool, error) {
-			return ec.unmarshalOBoolean2bool(ctx, v)
+			return unmarshalOBoolean2bool(ctx, ec, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3461,779 +1503,779 @@ func (ec *executionContext) field___Type_fields_args(ctx context.Context, rawArg
 
 // region    **************************** field.gotpl *****************************
 
-func (ec *executionContext) _APIService_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
+func _APIService_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIService_name(ctx, field)
+			return fieldContext_APIService_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIService_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIService_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("APIService", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _APIService_group(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
+func _APIService_group(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIService_group(ctx, field)
+			return fieldContext_APIService_group(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Group, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIService_group(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIService_group(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("APIService", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _APIService_version(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
+func _APIService_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIService_version(ctx, field)
+			return fieldContext_APIService_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIService_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIService_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("APIService", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _APIService_kind(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
+func _APIService_kind(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIService_kind(ctx, field)
+			return fieldContext_APIService_kind(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Kind, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIService_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIService_kind(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("APIService", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _APIService_displayName(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
+func _APIService_displayName(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIService_displayName(ctx, field)
+			return fieldContext_APIService_displayName(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DisplayName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIService_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIService_displayName(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("APIService", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _APIService_description(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
+func _APIService_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDescription) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIService_description(ctx, field)
+			return fieldContext_APIService_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIService_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIService_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("APIService", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _APIServices_owned(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDefinitions) (ret graphql.Marshaler) {
+func _APIServices_owned(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDefinitions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIServices_owned(ctx, field)
+			return fieldContext_APIServices_owned(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Owned, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.APIServiceDescription) graphql.Marshaler {
-			return ec.marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, selections, v)
+			return marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIServices_owned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIServices_owned(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "APIServices",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_APIService(ctx, field)
+			return childFields_APIService(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _APIServices_required(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIServiceDefinitions) (ret graphql.Marshaler) {
+func _APIServices_required(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIServiceDefinitions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_APIServices_required(ctx, field)
+			return fieldContext_APIServices_required(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Required, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.APIServiceDescription) graphql.Marshaler {
-			return ec.marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, selections, v)
+			return marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_APIServices_required(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_APIServices_required(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "APIServices",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_APIService(ctx, field)
+			return childFields_APIService(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Blob_catalog(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+func _Blob_catalog(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Blob_catalog(ctx, field)
+			return fieldContext_Blob_catalog(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Catalog(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Catalog) graphql.Marshaler {
-			return ec.marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, selections, v)
+			return marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Blob_catalog(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Blob_catalog(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Blob",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Catalog(ctx, field)
+			return childFields_Catalog(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Blob_schema(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+func _Blob_schema(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Blob_schema(ctx, field)
+			return fieldContext_Blob_schema(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Schema, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Blob_schema(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Blob_schema(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Blob", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Blob_package(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+func _Blob_package(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Blob_package(ctx, field)
+			return fieldContext_Blob_package(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Package(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Blob_package(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Blob_package(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Blob_name(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+func _Blob_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Blob_name(ctx, field)
+			return fieldContext_Blob_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Blob_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Blob_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Blob_size(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+func _Blob_size(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Blob_size(ctx, field)
+			return fieldContext_Blob_size(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Size, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Blob_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Blob_size(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Blob", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Blob_hash(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+func _Blob_hash(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Blob_hash(ctx, field)
+			return fieldContext_Blob_hash(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Hash(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Blob_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Blob_hash(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Blob_content(ctx context.Context, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
+func _Blob_content(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Blob) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Blob_content(ctx, field)
+			return fieldContext_Blob_content(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Content()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v JSON) graphql.Marshaler {
-			return ec.marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, selections, v)
+			return marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Blob_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Blob_content(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Blob", field, true, false, errors.New("field of type JSON does not have child fields"))
 }
 
-func (ec *executionContext) _BlobConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
+func _BlobConnection_nodes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BlobConnection_nodes(ctx, field)
+			return fieldContext_BlobConnection_nodes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Nodes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Blob) graphql.Marshaler {
-			return ec.marshalNBlob2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobᚄ(ctx, selections, v)
+			return marshalNBlob2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BlobConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BlobConnection_nodes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BlobConnection",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Blob(ctx, field)
+			return childFields_Blob(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BlobConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
+func _BlobConnection_edges(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BlobConnection_edges(ctx, field)
+			return fieldContext_BlobConnection_edges(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Edges(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Edge[*Blob]) graphql.Marshaler {
-			return ec.marshalNBlobEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, selections, v)
+			return marshalNBlobEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BlobConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BlobConnection_edges(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BlobConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BlobEdge(ctx, field)
+			return childFields_BlobEdge(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BlobConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
+func _BlobConnection_pageInfo(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BlobConnection_pageInfo(ctx, field)
+			return fieldContext_BlobConnection_pageInfo(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, selections, v)
+			return marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BlobConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BlobConnection_pageInfo(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BlobConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
+			return childFields_PageInfo(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BlobConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
+func _BlobConnection_totalCount(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BlobConnection_totalCount(ctx, field)
+			return fieldContext_BlobConnection_totalCount(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.TotalCount, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BlobConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BlobConnection_totalCount(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BlobConnection", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _BlobEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Blob]) (ret graphql.Marshaler) {
+func _BlobEdge_cursor(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BlobEdge_cursor(ctx, field)
+			return fieldContext_BlobEdge_cursor(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Cursor, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BlobEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BlobEdge_cursor(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BlobEdge", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BlobEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*Blob]) (ret graphql.Marshaler) {
+func _BlobEdge_node(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Blob]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BlobEdge_node(ctx, field)
+			return fieldContext_BlobEdge_node(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Node, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Blob) graphql.Marshaler {
-			return ec.marshalNBlob2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlob(ctx, selections, v)
+			return marshalNBlob2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlob(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BlobEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BlobEdge_node(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BlobEdge",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Blob(ctx, field)
+			return childFields_Blob(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_name(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_name(ctx, field)
+			return fieldContext_Bundle_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Bundle", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Bundle_hash(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_hash(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_hash(ctx, field)
+			return fieldContext_Bundle_hash(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Hash(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_hash(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Bundle", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Bundle_package(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_package(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_package(ctx, field)
+			return fieldContext_Bundle_package(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Package(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Package) graphql.Marshaler {
-			return ec.marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, selections, v)
+			return marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_package(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_package(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Package(ctx, field)
+			return childFields_Package(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_catalog(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_catalog(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_catalog(ctx, field)
+			return fieldContext_Bundle_catalog(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Catalog(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Catalog) graphql.Marshaler {
-			return ec.marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, selections, v)
+			return marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_catalog(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_catalog(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Catalog(ctx, field)
+			return childFields_Catalog(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_version(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_version(ctx, field)
+			return fieldContext_Bundle_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Bundle", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Bundle_image(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_image(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_image(ctx, field)
+			return fieldContext_Bundle_image(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Image()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_image(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_image(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Bundle", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Bundle_channels(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_channels(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_channels(ctx, field)
+			return fieldContext_Bundle_channels(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Channels()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Channel) graphql.Marshaler {
-			return ec.marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx, selections, v)
+			return marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_channels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_channels(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Channel(ctx, field)
+			return childFields_Channel(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_deprecation(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_deprecation(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_deprecation(ctx, field)
+			return fieldContext_Bundle_deprecation(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Deprecation()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Deprecation) graphql.Marshaler {
-			return ec.marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, selections, v)
+			return marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_deprecation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_deprecation(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Deprecation(ctx, field)
+			return childFields_Deprecation(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_properties(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_properties(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_properties(ctx, field)
+			return fieldContext_Bundle_properties(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -4241,20 +2283,20 @@ func (ec *executionContext) _Bundle_properties(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Property) graphql.Marshaler {
-			return ec.marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPropertyᚄ(ctx, selections, v)
+			return marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPropertyᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_properties(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_properties(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Property(ctx, field)
+			return childFields_Property(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -4264,478 +2306,478 @@ func (ec *executionContext) fieldContext_Bundle_properties(ctx context.Context, 
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Bundle_properties_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Bundle_properties_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_provides(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_provides(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_provides(ctx, field)
+			return fieldContext_Bundle_provides(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Provides()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+			return marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_provides(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_provides(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_GVK(ctx, field)
+			return childFields_GVK(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_requires(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_requires(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_requires(ctx, field)
+			return fieldContext_Bundle_requires(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Requires()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+			return marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_requires(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_requires(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_GVK(ctx, field)
+			return childFields_GVK(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_requiredPackages(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_requiredPackages(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_requiredPackages(ctx, field)
+			return fieldContext_Bundle_requiredPackages(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.RequiredPackages()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []property.PackageRequired) graphql.Marshaler {
-			return ec.marshalNRequiredPackage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx, selections, v)
+			return marshalNRequiredPackage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_requiredPackages(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_requiredPackages(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RequiredPackage(ctx, field)
+			return childFields_RequiredPackage(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_csvMetadata(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_csvMetadata(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_csvMetadata(ctx, field)
+			return fieldContext_Bundle_csvMetadata(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.CsvMetadata()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CSVMetadata) graphql.Marshaler {
-			return ec.marshalOCSVMetadata2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCSVMetadata(ctx, selections, v)
+			return marshalOCSVMetadata2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCSVMetadata(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_csvMetadata(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_csvMetadata(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CSVMetadata(ctx, field)
+			return childFields_CSVMetadata(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_relatedImages(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_relatedImages(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_relatedImages(ctx, field)
+			return fieldContext_Bundle_relatedImages(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.RelatedImages()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []declcfg.RelatedImage) graphql.Marshaler {
-			return ec.marshalNRelatedImage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx, selections, v)
+			return marshalNRelatedImage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_relatedImages(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_relatedImages(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RelatedImage(ctx, field)
+			return childFields_RelatedImage(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_content(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_content(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_content(ctx, field)
+			return fieldContext_Bundle_content(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Content()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *BundleContent) graphql.Marshaler {
-			return ec.marshalOBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx, selections, v)
+			return marshalOBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_content(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Bundle",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BundleContent(ctx, field)
+			return childFields_BundleContent(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Bundle_size(ctx context.Context, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
+func _Bundle_size(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Bundle) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Bundle_size(ctx, field)
+			return fieldContext_Bundle_size(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Size, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Bundle_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Bundle_size(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Bundle", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _BundleConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
+func _BundleConnection_nodes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleConnection_nodes(ctx, field)
+			return fieldContext_BundleConnection_nodes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Nodes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Bundle) graphql.Marshaler {
-			return ec.marshalNBundle2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleᚄ(ctx, selections, v)
+			return marshalNBundle2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleConnection_nodes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleConnection",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Bundle(ctx, field)
+			return childFields_Bundle(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
+func _BundleConnection_edges(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleConnection_edges(ctx, field)
+			return fieldContext_BundleConnection_edges(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Edges(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Edge[*Bundle]) graphql.Marshaler {
-			return ec.marshalNBundleEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, selections, v)
+			return marshalNBundleEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleConnection_edges(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BundleEdge(ctx, field)
+			return childFields_BundleEdge(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
+func _BundleConnection_pageInfo(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleConnection_pageInfo(ctx, field)
+			return fieldContext_BundleConnection_pageInfo(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, selections, v)
+			return marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleConnection_pageInfo(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
+			return childFields_PageInfo(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
+func _BundleConnection_totalCount(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleConnection_totalCount(ctx, field)
+			return fieldContext_BundleConnection_totalCount(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.TotalCount, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleConnection_totalCount(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleConnection", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _BundleContent_image(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_image(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_image(ctx, field)
+			return fieldContext_BundleContent_image(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Image, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_image(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_image(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleContent", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleContent_digest(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_digest(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_digest(ctx, field)
+			return fieldContext_BundleContent_digest(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Digest(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_digest(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleContent", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleContent_pinned(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_pinned(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_pinned(ctx, field)
+			return fieldContext_BundleContent_pinned(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Pinned, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_pinned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_pinned(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleContent", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _BundleContent_fromCatalog(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_fromCatalog(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_fromCatalog(ctx, field)
+			return fieldContext_BundleContent_fromCatalog(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.FromCatalog, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_fromCatalog(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_fromCatalog(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleContent", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _BundleContent_labels(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_labels(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_labels(ctx, field)
+			return fieldContext_BundleContent_labels(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Labels(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*KeyValue) graphql.Marshaler {
-			return ec.marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx, selections, v)
+			return marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_labels(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleContent",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_KeyValue(ctx, field)
+			return childFields_KeyValue(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleContent_files(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_files(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_files(ctx, field)
+			return fieldContext_BundleContent_files(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -4743,20 +2785,20 @@ func (ec *executionContext) _BundleContent_files(ctx context.Context, field grap
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*BundleFile) graphql.Marshaler {
-			return ec.marshalNBundleFile2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFileᚄ(ctx, selections, v)
+			return marshalNBundleFile2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFileᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_files(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_files(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleContent",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BundleFile(ctx, field)
+			return childFields_BundleFile(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -4766,20 +2808,20 @@ func (ec *executionContext) fieldContext_BundleContent_files(ctx context.Context
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_BundleContent_files_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_BundleContent_files_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleContent_manifests(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_manifests(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_manifests(ctx, field)
+			return fieldContext_BundleContent_manifests(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -4787,13 +2829,13 @@ func (ec *executionContext) _BundleContent_manifests(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []JSON) graphql.Marshaler {
-			return ec.marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx, selections, v)
+			return marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_manifests(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_manifests(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleContent",
 		Field:      field,
@@ -4810,956 +2852,956 @@ func (ec *executionContext) fieldContext_BundleContent_manifests(ctx context.Con
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_BundleContent_manifests_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_BundleContent_manifests_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleContent_permissions(ctx context.Context, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
+func _BundleContent_permissions(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleContent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleContent_permissions(ctx, field)
+			return fieldContext_BundleContent_permissions(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Permissions()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bundle.Permissions) graphql.Marshaler {
-			return ec.marshalNPermissions2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐPermissions(ctx, selections, v)
+			return marshalNPermissions2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐPermissions(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleContent_permissions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleContent_permissions(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleContent",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Permissions(ctx, field)
+			return childFields_Permissions(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Bundle]) (ret graphql.Marshaler) {
+func _BundleEdge_cursor(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleEdge_cursor(ctx, field)
+			return fieldContext_BundleEdge_cursor(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Cursor, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleEdge_cursor(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleEdge", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*Bundle]) (ret graphql.Marshaler) {
+func _BundleEdge_node(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Bundle]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleEdge_node(ctx, field)
+			return fieldContext_BundleEdge_node(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Node, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Bundle) graphql.Marshaler {
-			return ec.marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, selections, v)
+			return marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleEdge_node(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleEdge",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Bundle(ctx, field)
+			return childFields_Bundle(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleFile_path(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+func _BundleFile_path(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleFile_path(ctx, field)
+			return fieldContext_BundleFile_path(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Path, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleFile_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleFile_path(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleFile", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleFile_bytes(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+func _BundleFile_bytes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleFile_bytes(ctx, field)
+			return fieldContext_BundleFile_bytes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Bytes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return marshalNInt642int64(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleFile_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleFile_bytes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleFile", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _BundleFile_sha256(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+func _BundleFile_sha256(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleFile_sha256(ctx, field)
+			return fieldContext_BundleFile_sha256(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.SHA256, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleFile_sha256(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleFile_sha256(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleFile", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleFile_objects(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+func _BundleFile_objects(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleFile_objects(ctx, field)
+			return fieldContext_BundleFile_objects(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Objects, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Object) graphql.Marshaler {
-			return ec.marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObjectᚄ(ctx, selections, v)
+			return marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObjectᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleFile_objects(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleFile_objects(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "BundleFile",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BundleObject(ctx, field)
+			return childFields_BundleObject(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _BundleFile_fault(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+func _BundleFile_fault(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleFile_fault(ctx, field)
+			return fieldContext_BundleFile_fault(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Fault(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_BundleFile_fault(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleFile_fault(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleFile", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleFile_text(ctx context.Context, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
+func _BundleFile_text(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *BundleFile) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleFile_text(ctx, field)
+			return fieldContext_BundleFile_text(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Text()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_BundleFile_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleFile_text(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleFile", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleObject_apiVersion(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+func _BundleObject_apiVersion(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleObject_apiVersion(ctx, field)
+			return fieldContext_BundleObject_apiVersion(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.APIVersion, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleObject_apiVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleObject_apiVersion(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleObject_kind(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+func _BundleObject_kind(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleObject_kind(ctx, field)
+			return fieldContext_BundleObject_kind(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Kind, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleObject_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleObject_kind(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleObject_name(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+func _BundleObject_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleObject_name(ctx, field)
+			return fieldContext_BundleObject_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleObject_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleObject_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _BundleObject_namespace(ctx context.Context, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
+func _BundleObject_namespace(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Object) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_BundleObject_namespace(ctx, field)
+			return fieldContext_BundleObject_namespace(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Namespace, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_BundleObject_namespace(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_BundleObject_namespace(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BundleObject", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_name(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_name(ctx, field)
+			return fieldContext_CRD_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_version(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_version(ctx, field)
+			return fieldContext_CRD_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_kind(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_kind(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_kind(ctx, field)
+			return fieldContext_CRD_kind(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Kind, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_kind(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_displayName(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_displayName(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_displayName(ctx, field)
+			return fieldContext_CRD_displayName(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DisplayName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_displayName(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_description(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_description(ctx, field)
+			return fieldContext_CRD_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRD", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRD_specDescriptors(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_specDescriptors(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_specDescriptors(ctx, field)
+			return fieldContext_CRD_specDescriptors(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.SpecDescriptors(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Descriptor) graphql.Marshaler {
-			return ec.marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx, selections, v)
+			return marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_specDescriptors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_specDescriptors(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CRD",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Descriptor(ctx, field)
+			return childFields_Descriptor(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CRD_statusDescriptors(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_statusDescriptors(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_statusDescriptors(ctx, field)
+			return fieldContext_CRD_statusDescriptors(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.StatusDescriptors(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Descriptor) graphql.Marshaler {
-			return ec.marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx, selections, v)
+			return marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_statusDescriptors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_statusDescriptors(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CRD",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Descriptor(ctx, field)
+			return childFields_Descriptor(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CRD_resources(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_resources(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_resources(ctx, field)
+			return fieldContext_CRD_resources(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Resources, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.APIResourceReference) graphql.Marshaler {
-			return ec.marshalNCRDResource2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReferenceᚄ(ctx, selections, v)
+			return marshalNCRDResource2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReferenceᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_resources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_resources(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CRD",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CRDResource(ctx, field)
+			return childFields_CRDResource(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CRD_examples(ctx context.Context, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
+func _CRD_examples(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRD) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRD_examples(ctx, field)
+			return fieldContext_CRD_examples(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Examples()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []JSON) graphql.Marshaler {
-			return ec.marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx, selections, v)
+			return marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRD_examples(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRD_examples(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRD", field, true, false, errors.New("field of type JSON does not have child fields"))
 }
 
-func (ec *executionContext) _CRDResource_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
+func _CRDResource_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRDResource_name(ctx, field)
+			return fieldContext_CRDResource_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRDResource_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRDResource_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRDResource", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRDResource_kind(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
+func _CRDResource_kind(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRDResource_kind(ctx, field)
+			return fieldContext_CRDResource_kind(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Kind, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRDResource_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRDResource_kind(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRDResource", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRDResource_version(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
+func _CRDResource_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.APIResourceReference) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRDResource_version(ctx, field)
+			return fieldContext_CRDResource_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRDResource_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRDResource_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CRDResource", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CRDs_owned(ctx context.Context, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
+func _CRDs_owned(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRDs_owned(ctx, field)
+			return fieldContext_CRDs_owned(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Owned, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*CRD) graphql.Marshaler {
-			return ec.marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx, selections, v)
+			return marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRDs_owned(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRDs_owned(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CRDs",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CRD(ctx, field)
+			return childFields_CRD(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CRDs_required(ctx context.Context, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
+func _CRDs_required(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CRDs) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CRDs_required(ctx, field)
+			return fieldContext_CRDs_required(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Required, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*CRD) graphql.Marshaler {
-			return ec.marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx, selections, v)
+			return marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CRDs_required(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CRDs_required(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CRDs",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CRD(ctx, field)
+			return childFields_CRD(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_displayName(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_displayName(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_displayName(ctx, field)
+			return fieldContext_CSVMetadata_displayName(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DisplayName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_displayName(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CSVMetadata_description(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_description(ctx, field)
+			return fieldContext_CSVMetadata_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CSVMetadata_keywords(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_keywords(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_keywords(ctx, field)
+			return fieldContext_CSVMetadata_keywords(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Keywords, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_keywords(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_keywords(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CSVMetadata_maintainers(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_maintainers(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_maintainers(ctx, field)
+			return fieldContext_CSVMetadata_maintainers(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Maintainers, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.Maintainer) graphql.Marshaler {
-			return ec.marshalNMaintainer2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx, selections, v)
+			return marshalNMaintainer2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_maintainers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_maintainers(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Maintainer(ctx, field)
+			return childFields_Maintainer(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_links(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_links(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_links(ctx, field)
+			return fieldContext_CSVMetadata_links(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Links, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.AppLink) graphql.Marshaler {
-			return ec.marshalNLink2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx, selections, v)
+			return marshalNLink2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_links(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_links(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Link(ctx, field)
+			return childFields_Link(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_provider(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_provider(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_provider(ctx, field)
+			return fieldContext_CSVMetadata_provider(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Provider, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
-			return ec.marshalNProvider2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, selections, v)
+			return marshalNProvider2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_provider(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Provider(ctx, field)
+			return childFields_Provider(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_maturity(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_maturity(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_maturity(ctx, field)
+			return fieldContext_CSVMetadata_maturity(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Maturity, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_maturity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_maturity(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CSVMetadata_minKubeVersion(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_minKubeVersion(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_minKubeVersion(ctx, field)
+			return fieldContext_CSVMetadata_minKubeVersion(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.MinKubeVersion, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_minKubeVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_minKubeVersion(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CSVMetadata", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _CSVMetadata_installModes(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_installModes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_installModes(ctx, field)
+			return fieldContext_CSVMetadata_installModes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.InstallModes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []v1alpha1.InstallMode) graphql.Marshaler {
-			return ec.marshalNInstallMode2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeᚄ(ctx, selections, v)
+			return marshalNInstallMode2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_installModes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_installModes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_InstallMode(ctx, field)
+			return childFields_InstallMode(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_annotations(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_annotations(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_annotations(ctx, field)
+			return fieldContext_CSVMetadata_annotations(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -5767,20 +3809,20 @@ func (ec *executionContext) _CSVMetadata_annotations(ctx context.Context, field 
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*KeyValue) graphql.Marshaler {
-			return ec.marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx, selections, v)
+			return marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_annotations(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_annotations(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_KeyValue(ctx, field)
+			return childFields_KeyValue(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -5790,2617 +3832,2617 @@ func (ec *executionContext) fieldContext_CSVMetadata_annotations(ctx context.Con
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_CSVMetadata_annotations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_CSVMetadata_annotations_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_labels(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_labels(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_labels(ctx, field)
+			return fieldContext_CSVMetadata_labels(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Labels(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*KeyValue) graphql.Marshaler {
-			return ec.marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx, selections, v)
+			return marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_labels(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_KeyValue(ctx, field)
+			return childFields_KeyValue(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_customResourceDefinitions(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_customResourceDefinitions(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_customResourceDefinitions(ctx, field)
+			return fieldContext_CSVMetadata_customResourceDefinitions(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.CustomResourceDefinitions(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *CRDs) graphql.Marshaler {
-			return ec.marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx, selections, v)
+			return marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_customResourceDefinitions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_customResourceDefinitions(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_CRDs(ctx, field)
+			return childFields_CRDs(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_apiServiceDefinitions(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_apiServiceDefinitions(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_apiServiceDefinitions(ctx, field)
+			return fieldContext_CSVMetadata_apiServiceDefinitions(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.APIServiceDefinitions, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.APIServiceDefinitions) graphql.Marshaler {
-			return ec.marshalNAPIServices2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDefinitions(ctx, selections, v)
+			return marshalNAPIServices2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDefinitions(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_apiServiceDefinitions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_apiServiceDefinitions(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_APIServices(ctx, field)
+			return childFields_APIServices(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _CSVMetadata_nativeApis(ctx context.Context, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
+func _CSVMetadata_nativeApis(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *CSVMetadata) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_CSVMetadata_nativeApis(ctx, field)
+			return fieldContext_CSVMetadata_nativeApis(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.NativeApis(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+			return marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_CSVMetadata_nativeApis(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_CSVMetadata_nativeApis(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CSVMetadata",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_GVK(ctx, field)
+			return childFields_GVK(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Catalog_name(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_name(ctx, field)
+			return fieldContext_Catalog_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Catalog_digest(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_digest(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_digest(ctx, field)
+			return fieldContext_Catalog_digest(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Digest, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_digest(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Catalog_version(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_version(ctx, field)
+			return fieldContext_Catalog_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Catalog_image(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_image(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_image(ctx, field)
+			return fieldContext_Catalog_image(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Image, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_image(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_image(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Catalog_priority(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_priority(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_priority(ctx, field)
+			return fieldContext_Catalog_priority(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Priority, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_priority(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_priority(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Catalog_lastModified(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_lastModified(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_lastModified(ctx, field)
+			return fieldContext_Catalog_lastModified(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.LastModified, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
-			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+			return marshalNDateTime2timeᚐTime(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_lastModified(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_lastModified(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type DateTime does not have child fields"))
 }
 
-func (ec *executionContext) _Catalog_url(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_url(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_url(ctx, field)
+			return fieldContext_Catalog_url(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.URL, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_url(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Catalog", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Catalog_counts(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_counts(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_counts(ctx, field)
+			return fieldContext_Catalog_counts(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Counts, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v store.Info) graphql.Marshaler {
-			return ec.marshalNCounts2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInfo(ctx, selections, v)
+			return marshalNCounts2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInfo(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_counts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_counts(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Catalog",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Counts(ctx, field)
+			return childFields_Counts(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Catalog_invalidPackages(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_invalidPackages(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_invalidPackages(ctx, field)
+			return fieldContext_Catalog_invalidPackages(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.InvalidPackages()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []store.InvalidPackage) graphql.Marshaler {
-			return ec.marshalNInvalidPackage2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx, selections, v)
+			return marshalNInvalidPackage2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_invalidPackages(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_invalidPackages(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Catalog",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_InvalidPackage(ctx, field)
+			return childFields_InvalidPackage(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Catalog_schemas(ctx context.Context, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
+func _Catalog_schemas(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Catalog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Catalog_schemas(ctx, field)
+			return fieldContext_Catalog_schemas(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Schemas(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*SchemaCount) graphql.Marshaler {
-			return ec.marshalNSchemaCount2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCountᚄ(ctx, selections, v)
+			return marshalNSchemaCount2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCountᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Catalog_schemas(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Catalog_schemas(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Catalog",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SchemaCount(ctx, field)
+			return childFields_SchemaCount(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Channel_name(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_name(ctx, field)
+			return fieldContext_Channel_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Channel", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Channel_hash(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_hash(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_hash(ctx, field)
+			return fieldContext_Channel_hash(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Hash(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_hash(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Channel", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Channel_package(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_package(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_package(ctx, field)
+			return fieldContext_Channel_package(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Package(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Package) graphql.Marshaler {
-			return ec.marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, selections, v)
+			return marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_package(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_package(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Channel",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Package(ctx, field)
+			return childFields_Package(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Channel_deprecation(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_deprecation(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_deprecation(ctx, field)
+			return fieldContext_Channel_deprecation(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Deprecation()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Deprecation) graphql.Marshaler {
-			return ec.marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, selections, v)
+			return marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_deprecation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_deprecation(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Channel",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Deprecation(ctx, field)
+			return childFields_Deprecation(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Channel_head(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_head(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_head(ctx, field)
+			return fieldContext_Channel_head(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Head()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Bundle) graphql.Marshaler {
-			return ec.marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, selections, v)
+			return marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_head(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_head(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Channel",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Bundle(ctx, field)
+			return childFields_Bundle(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Channel_entries(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_entries(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_entries(ctx, field)
+			return fieldContext_Channel_entries(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Entries()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*ChannelEntry) graphql.Marshaler {
-			return ec.marshalNChannelEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntryᚄ(ctx, selections, v)
+			return marshalNChannelEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntryᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_entries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_entries(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Channel",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ChannelEntry(ctx, field)
+			return childFields_ChannelEntry(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Channel_upgrades(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_upgrades(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_upgrades(ctx, field)
+			return fieldContext_Channel_upgrades(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Upgrades(ctx)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Upgrade) graphql.Marshaler {
-			return ec.marshalNUpgrade2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeᚄ(ctx, selections, v)
+			return marshalNUpgrade2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_upgrades(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_upgrades(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Channel",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Upgrade(ctx, field)
+			return childFields_Upgrade(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Channel_properties(ctx context.Context, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
+func _Channel_properties(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Channel) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Channel_properties(ctx, field)
+			return fieldContext_Channel_properties(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Properties()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Property) graphql.Marshaler {
-			return ec.marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPropertyᚄ(ctx, selections, v)
+			return marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPropertyᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Channel_properties(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Channel_properties(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Channel",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Property(ctx, field)
+			return childFields_Property(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
+func _ChannelConnection_nodes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelConnection_nodes(ctx, field)
+			return fieldContext_ChannelConnection_nodes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Nodes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Channel) graphql.Marshaler {
-			return ec.marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx, selections, v)
+			return marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelConnection_nodes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ChannelConnection",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Channel(ctx, field)
+			return childFields_Channel(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
+func _ChannelConnection_edges(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelConnection_edges(ctx, field)
+			return fieldContext_ChannelConnection_edges(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Edges(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Edge[*Channel]) graphql.Marshaler {
-			return ec.marshalNChannelEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, selections, v)
+			return marshalNChannelEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelConnection_edges(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ChannelConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ChannelEdge(ctx, field)
+			return childFields_ChannelEdge(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
+func _ChannelConnection_pageInfo(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelConnection_pageInfo(ctx, field)
+			return fieldContext_ChannelConnection_pageInfo(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, selections, v)
+			return marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelConnection_pageInfo(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ChannelConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
+			return childFields_PageInfo(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
+func _ChannelConnection_totalCount(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelConnection_totalCount(ctx, field)
+			return fieldContext_ChannelConnection_totalCount(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.TotalCount, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelConnection_totalCount(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChannelConnection", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _ChannelEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Channel]) (ret graphql.Marshaler) {
+func _ChannelEdge_cursor(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEdge_cursor(ctx, field)
+			return fieldContext_ChannelEdge_cursor(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Cursor, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEdge_cursor(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChannelEdge", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ChannelEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*Channel]) (ret graphql.Marshaler) {
+func _ChannelEdge_node(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Channel]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEdge_node(ctx, field)
+			return fieldContext_ChannelEdge_node(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Node, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Channel) graphql.Marshaler {
-			return ec.marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, selections, v)
+			return marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEdge_node(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ChannelEdge",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Channel(ctx, field)
+			return childFields_Channel(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelEntry_name(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
+func _ChannelEntry_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEntry_name(ctx, field)
+			return fieldContext_ChannelEntry_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEntry_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEntry_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChannelEntry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ChannelEntry_version(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
+func _ChannelEntry_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEntry_version(ctx, field)
+			return fieldContext_ChannelEntry_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEntry_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEntry_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChannelEntry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ChannelEntry_replaces(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
+func _ChannelEntry_replaces(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEntry_replaces(ctx, field)
+			return fieldContext_ChannelEntry_replaces(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Replaces(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEntry_replaces(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEntry_replaces(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChannelEntry", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ChannelEntry_skips(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
+func _ChannelEntry_skips(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEntry_skips(ctx, field)
+			return fieldContext_ChannelEntry_skips(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Skips, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEntry_skips(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEntry_skips(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChannelEntry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ChannelEntry_skipRange(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
+func _ChannelEntry_skipRange(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEntry_skipRange(ctx, field)
+			return fieldContext_ChannelEntry_skipRange(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.SkipRange(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEntry_skipRange(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEntry_skipRange(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ChannelEntry", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ChannelEntry_deprecation(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
+func _ChannelEntry_deprecation(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEntry_deprecation(ctx, field)
+			return fieldContext_ChannelEntry_deprecation(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Deprecation()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Deprecation) graphql.Marshaler {
-			return ec.marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, selections, v)
+			return marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEntry_deprecation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEntry_deprecation(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ChannelEntry",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Deprecation(ctx, field)
+			return childFields_Deprecation(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _ChannelEntry_bundle(ctx context.Context, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
+func _ChannelEntry_bundle(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *ChannelEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ChannelEntry_bundle(ctx, field)
+			return fieldContext_ChannelEntry_bundle(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Bundle()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Bundle) graphql.Marshaler {
-			return ec.marshalOBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, selections, v)
+			return marshalOBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_ChannelEntry_bundle(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ChannelEntry_bundle(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ChannelEntry",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Bundle(ctx, field)
+			return childFields_Bundle(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Counts_packages(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
+func _Counts_packages(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Counts_packages(ctx, field)
+			return fieldContext_Counts_packages(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Packages, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Counts_packages(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Counts_packages(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_channels(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
+func _Counts_channels(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Counts_channels(ctx, field)
+			return fieldContext_Counts_channels(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Channels, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Counts_channels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Counts_channels(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_bundles(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
+func _Counts_bundles(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Counts_bundles(ctx, field)
+			return fieldContext_Counts_bundles(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Bundles, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Counts_bundles(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Counts_bundles(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_blobs(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
+func _Counts_blobs(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Counts_blobs(ctx, field)
+			return fieldContext_Counts_blobs(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Blobs, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Counts_blobs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Counts_blobs(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Counts_bytes(ctx context.Context, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
+func _Counts_bytes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.Info) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Counts_bytes(ctx, field)
+			return fieldContext_Counts_bytes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Bytes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
-			return ec.marshalNInt642int64(ctx, selections, v)
+			return marshalNInt642int64(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Counts_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Counts_bytes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Counts", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _Deprecation_message(ctx context.Context, field graphql.CollectedField, obj *Deprecation) (ret graphql.Marshaler) {
+func _Deprecation_message(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Deprecation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Deprecation_message(ctx, field)
+			return fieldContext_Deprecation_message(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Message, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Deprecation_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Deprecation_message(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Deprecation", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _DeprecationEntry_reference(ctx context.Context, field graphql.CollectedField, obj *DeprecationEntry) (ret graphql.Marshaler) {
+func _DeprecationEntry_reference(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *DeprecationEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationEntry_reference(ctx, field)
+			return fieldContext_DeprecationEntry_reference(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Reference, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *DeprecationReference) graphql.Marshaler {
-			return ec.marshalNDeprecationReference2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationReference(ctx, selections, v)
+			return marshalNDeprecationReference2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationReference(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationEntry_reference(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationEntry_reference(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "DeprecationEntry",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_DeprecationReference(ctx, field)
+			return childFields_DeprecationReference(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationEntry_message(ctx context.Context, field graphql.CollectedField, obj *DeprecationEntry) (ret graphql.Marshaler) {
+func _DeprecationEntry_message(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *DeprecationEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationEntry_message(ctx, field)
+			return fieldContext_DeprecationEntry_message(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Message, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationEntry_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationEntry_message(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeprecationEntry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _DeprecationReference_schema(ctx context.Context, field graphql.CollectedField, obj *DeprecationReference) (ret graphql.Marshaler) {
+func _DeprecationReference_schema(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *DeprecationReference) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationReference_schema(ctx, field)
+			return fieldContext_DeprecationReference_schema(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Schema, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationReference_schema(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationReference_schema(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeprecationReference", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _DeprecationReference_name(ctx context.Context, field graphql.CollectedField, obj *DeprecationReference) (ret graphql.Marshaler) {
+func _DeprecationReference_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *DeprecationReference) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationReference_name(ctx, field)
+			return fieldContext_DeprecationReference_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationReference_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationReference_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeprecationReference", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Deprecations_package(ctx context.Context, field graphql.CollectedField, obj *Deprecations) (ret graphql.Marshaler) {
+func _Deprecations_package(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Deprecations) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Deprecations_package(ctx, field)
+			return fieldContext_Deprecations_package(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Package(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Package) graphql.Marshaler {
-			return ec.marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, selections, v)
+			return marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Deprecations_package(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Deprecations_package(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Deprecations",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Package(ctx, field)
+			return childFields_Package(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Deprecations_entries(ctx context.Context, field graphql.CollectedField, obj *Deprecations) (ret graphql.Marshaler) {
+func _Deprecations_entries(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Deprecations) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Deprecations_entries(ctx, field)
+			return fieldContext_Deprecations_entries(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Entries()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*DeprecationEntry) graphql.Marshaler {
-			return ec.marshalNDeprecationEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntryᚄ(ctx, selections, v)
+			return marshalNDeprecationEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntryᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Deprecations_entries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Deprecations_entries(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Deprecations",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_DeprecationEntry(ctx, field)
+			return childFields_DeprecationEntry(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
+func _DeprecationsConnection_nodes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationsConnection_nodes(ctx, field)
+			return fieldContext_DeprecationsConnection_nodes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Nodes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Deprecations) graphql.Marshaler {
-			return ec.marshalNDeprecations2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsᚄ(ctx, selections, v)
+			return marshalNDeprecations2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationsConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationsConnection_nodes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "DeprecationsConnection",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Deprecations(ctx, field)
+			return childFields_Deprecations(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_edges(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
+func _DeprecationsConnection_edges(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationsConnection_edges(ctx, field)
+			return fieldContext_DeprecationsConnection_edges(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Edges(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Edge[*Deprecations]) graphql.Marshaler {
-			return ec.marshalNDeprecationsEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, selections, v)
+			return marshalNDeprecationsEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationsConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationsConnection_edges(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "DeprecationsConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_DeprecationsEdge(ctx, field)
+			return childFields_DeprecationsEdge(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
+func _DeprecationsConnection_pageInfo(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationsConnection_pageInfo(ctx, field)
+			return fieldContext_DeprecationsConnection_pageInfo(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, selections, v)
+			return marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationsConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationsConnection_pageInfo(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "DeprecationsConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
+			return childFields_PageInfo(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _DeprecationsConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
+func _DeprecationsConnection_totalCount(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Connection[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationsConnection_totalCount(ctx, field)
+			return fieldContext_DeprecationsConnection_totalCount(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.TotalCount, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationsConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationsConnection_totalCount(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeprecationsConnection", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _DeprecationsEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Deprecations]) (ret graphql.Marshaler) {
+func _DeprecationsEdge_cursor(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationsEdge_cursor(ctx, field)
+			return fieldContext_DeprecationsEdge_cursor(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Cursor, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationsEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationsEdge_cursor(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeprecationsEdge", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _DeprecationsEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*Deprecations]) (ret graphql.Marshaler) {
+func _DeprecationsEdge_node(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Deprecations]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_DeprecationsEdge_node(ctx, field)
+			return fieldContext_DeprecationsEdge_node(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Node, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Deprecations) graphql.Marshaler {
-			return ec.marshalNDeprecations2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecations(ctx, selections, v)
+			return marshalNDeprecations2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecations(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeprecationsEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_DeprecationsEdge_node(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "DeprecationsEdge",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Deprecations(ctx, field)
+			return childFields_Deprecations(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Descriptor_path(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+func _Descriptor_path(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Descriptor_path(ctx, field)
+			return fieldContext_Descriptor_path(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Path, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Descriptor_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Descriptor_path(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Descriptor_displayName(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+func _Descriptor_displayName(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Descriptor_displayName(ctx, field)
+			return fieldContext_Descriptor_displayName(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DisplayName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Descriptor_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Descriptor_displayName(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Descriptor_description(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+func _Descriptor_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Descriptor_description(ctx, field)
+			return fieldContext_Descriptor_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Descriptor_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Descriptor_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Descriptor_xDescriptors(ctx context.Context, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
+func _Descriptor_xDescriptors(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Descriptor) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Descriptor_xDescriptors(ctx, field)
+			return fieldContext_Descriptor_xDescriptors(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.XDescriptors, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Descriptor_xDescriptors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Descriptor_xDescriptors(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Descriptor", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Facet_name(ctx context.Context, field graphql.CollectedField, obj *Facet) (ret graphql.Marshaler) {
+func _Facet_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Facet) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Facet_name(ctx, field)
+			return fieldContext_Facet_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v FacetName) graphql.Marshaler {
-			return ec.marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, selections, v)
+			return marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Facet_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Facet_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Facet", field, false, false, errors.New("field of type FacetName does not have child fields"))
 }
 
-func (ec *executionContext) _Facet_values(ctx context.Context, field graphql.CollectedField, obj *Facet) (ret graphql.Marshaler) {
+func _Facet_values(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Facet) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Facet_values(ctx, field)
+			return fieldContext_Facet_values(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Values, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*FacetValue) graphql.Marshaler {
-			return ec.marshalNFacetValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValueᚄ(ctx, selections, v)
+			return marshalNFacetValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Facet_values(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Facet_values(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Facet",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_FacetValue(ctx, field)
+			return childFields_FacetValue(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _FacetValue_value(ctx context.Context, field graphql.CollectedField, obj *FacetValue) (ret graphql.Marshaler) {
+func _FacetValue_value(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *FacetValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_FacetValue_value(ctx, field)
+			return fieldContext_FacetValue_value(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Value, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_FacetValue_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_FacetValue_value(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("FacetValue", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _FacetValue_count(ctx context.Context, field graphql.CollectedField, obj *FacetValue) (ret graphql.Marshaler) {
+func _FacetValue_count(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *FacetValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_FacetValue_count(ctx, field)
+			return fieldContext_FacetValue_count(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Count, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_FacetValue_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_FacetValue_count(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("FacetValue", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _GVK_group(ctx context.Context, field graphql.CollectedField, obj *fbc.GVK) (ret graphql.Marshaler) {
+func _GVK_group(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *fbc.GVK) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_GVK_group(ctx, field)
+			return fieldContext_GVK_group(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Group, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_GVK_group(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_GVK_group(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("GVK", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _GVK_version(ctx context.Context, field graphql.CollectedField, obj *fbc.GVK) (ret graphql.Marshaler) {
+func _GVK_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *fbc.GVK) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_GVK_version(ctx, field)
+			return fieldContext_GVK_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_GVK_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_GVK_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("GVK", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _GVK_kind(ctx context.Context, field graphql.CollectedField, obj *fbc.GVK) (ret graphql.Marshaler) {
+func _GVK_kind(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *fbc.GVK) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_GVK_kind(ctx, field)
+			return fieldContext_GVK_kind(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Kind, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_GVK_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_GVK_kind(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("GVK", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Grant_from(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+func _Grant_from(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Grant_from(ctx, field)
+			return fieldContext_Grant_from(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.From, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Grant_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Grant_from(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Grant", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Grant_scope(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+func _Grant_scope(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Grant_scope(ctx, field)
+			return fieldContext_Grant_scope(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Scope, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bundle.Scope) graphql.Marshaler {
-			return ec.marshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx, selections, v)
+			return marshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Grant_scope(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Grant_scope(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Grant", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Grant_rules(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+func _Grant_rules(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Grant_rules(ctx, field)
+			return fieldContext_Grant_rules(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Rules, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Rule) graphql.Marshaler {
-			return ec.marshalNPolicyRule2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRuleᚄ(ctx, selections, v)
+			return marshalNPolicyRule2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRuleᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Grant_rules(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Grant_rules(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Grant",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PolicyRule(ctx, field)
+			return childFields_PolicyRule(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Grant_unknown(ctx context.Context, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
+func _Grant_unknown(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Grant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Grant_unknown(ctx, field)
+			return fieldContext_Grant_unknown(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Unknown, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Grant_unknown(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Grant_unknown(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Grant", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _InstallMode_type(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.InstallMode) (ret graphql.Marshaler) {
+func _InstallMode_type(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.InstallMode) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_InstallMode_type(ctx, field)
+			return fieldContext_InstallMode_type(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Type, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v v1alpha1.InstallModeType) graphql.Marshaler {
-			return ec.marshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx, selections, v)
+			return marshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_InstallMode_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_InstallMode_type(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("InstallMode", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _InstallMode_supported(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.InstallMode) (ret graphql.Marshaler) {
+func _InstallMode_supported(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.InstallMode) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_InstallMode_supported(ctx, field)
+			return fieldContext_InstallMode_supported(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Supported, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_InstallMode_supported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_InstallMode_supported(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("InstallMode", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _InvalidPackage_name(ctx context.Context, field graphql.CollectedField, obj *store.InvalidPackage) (ret graphql.Marshaler) {
+func _InvalidPackage_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.InvalidPackage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_InvalidPackage_name(ctx, field)
+			return fieldContext_InvalidPackage_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_InvalidPackage_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_InvalidPackage_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("InvalidPackage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _InvalidPackage_reason(ctx context.Context, field graphql.CollectedField, obj *store.InvalidPackage) (ret graphql.Marshaler) {
+func _InvalidPackage_reason(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.InvalidPackage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_InvalidPackage_reason(ctx, field)
+			return fieldContext_InvalidPackage_reason(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Reason, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_InvalidPackage_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_InvalidPackage_reason(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("InvalidPackage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _InvalidPackage_hash(ctx context.Context, field graphql.CollectedField, obj *store.InvalidPackage) (ret graphql.Marshaler) {
+func _InvalidPackage_hash(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *store.InvalidPackage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_InvalidPackage_hash(ctx, field)
+			return fieldContext_InvalidPackage_hash(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Hash, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_InvalidPackage_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_InvalidPackage_hash(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("InvalidPackage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _KeyValue_key(ctx context.Context, field graphql.CollectedField, obj *KeyValue) (ret graphql.Marshaler) {
+func _KeyValue_key(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *KeyValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_KeyValue_key(ctx, field)
+			return fieldContext_KeyValue_key(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Key, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_KeyValue_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_KeyValue_key(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("KeyValue", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _KeyValue_value(ctx context.Context, field graphql.CollectedField, obj *KeyValue) (ret graphql.Marshaler) {
+func _KeyValue_value(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *KeyValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_KeyValue_value(ctx, field)
+			return fieldContext_KeyValue_value(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Value, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_KeyValue_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_KeyValue_value(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("KeyValue", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Link_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
+func _Link_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Link_name(ctx, field)
+			return fieldContext_Link_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Link_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Link_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Link_url(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
+func _Link_url(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Link_url(ctx, field)
+			return fieldContext_Link_url(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.URL, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Link_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Link_url(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Maintainer_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.Maintainer) (ret graphql.Marshaler) {
+func _Maintainer_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.Maintainer) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Maintainer_name(ctx, field)
+			return fieldContext_Maintainer_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Maintainer_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Maintainer_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Maintainer", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Maintainer_email(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.Maintainer) (ret graphql.Marshaler) {
+func _Maintainer_email(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.Maintainer) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Maintainer_email(ctx, field)
+			return fieldContext_Maintainer_email(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Email, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Maintainer_email(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Maintainer_email(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Maintainer", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_name(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_name(ctx, field)
+			return fieldContext_Package_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_hash(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_hash(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_hash(ctx, field)
+			return fieldContext_Package_hash(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Hash(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_hash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_hash(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_catalog(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_catalog(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_catalog(ctx, field)
+			return fieldContext_Package_catalog(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Catalog(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Catalog) graphql.Marshaler {
-			return ec.marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, selections, v)
+			return marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_catalog(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_catalog(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Catalog(ctx, field)
+			return childFields_Catalog(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_displayName(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_displayName(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_displayName(ctx, field)
+			return fieldContext_Package_displayName(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DisplayName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_displayName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_displayName(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_shortDescription(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_shortDescription(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_shortDescription(ctx, field)
+			return fieldContext_Package_shortDescription(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.ShortDescription, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_shortDescription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_shortDescription(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_description(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_description(ctx, field)
+			return fieldContext_Package_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_provider(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_provider(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_provider(ctx, field)
+			return fieldContext_Package_provider(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Provider, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_provider(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_keywords(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_keywords(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_keywords(ctx, field)
+			return fieldContext_Package_keywords(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Keywords, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_keywords(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_keywords(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_categories(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_categories(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_categories(ctx, field)
+			return fieldContext_Package_categories(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Categories, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_categories(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_categories(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_capabilities(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_capabilities(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_capabilities(ctx, field)
+			return fieldContext_Package_capabilities(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Capabilities, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_capabilities(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_capabilities(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_provides(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_provides(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_provides(ctx, field)
+			return fieldContext_Package_provides(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Provides, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
-			return ec.marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, selections, v)
+			return marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_provides(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_provides(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_GVK(ctx, field)
+			return childFields_GVK(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_version(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_version(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_version(ctx, field)
+			return fieldContext_Package_version(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Version, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_version(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_deprecation(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_deprecation(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_deprecation(ctx, field)
+			return fieldContext_Package_deprecation(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Deprecation()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Deprecation) graphql.Marshaler {
-			return ec.marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, selections, v)
+			return marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Package_deprecation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_deprecation(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Deprecation(ctx, field)
+			return childFields_Deprecation(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_iconUrl(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_iconUrl(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_iconUrl(ctx, field)
+			return fieldContext_Package_iconUrl(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.IconURL()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Package_iconUrl(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_iconUrl(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_iconHash(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_iconHash(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_iconHash(ctx, field)
+			return fieldContext_Package_iconHash(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.IconHash()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Package_iconHash(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_iconHash(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_architectures(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_architectures(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_architectures(ctx, field)
+			return fieldContext_Package_architectures(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Architectures, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_architectures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_architectures(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_operatingSystems(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_operatingSystems(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_operatingSystems(ctx, field)
+			return fieldContext_Package_operatingSystems(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.OperatingSystems, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_operatingSystems(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_operatingSystems(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_features(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_features(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_features(ctx, field)
+			return fieldContext_Package_features(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Features, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_features(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_features(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_installModes(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_installModes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_installModes(ctx, field)
+			return fieldContext_Package_installModes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.InstallModes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_installModes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_installModes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Package", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Package_defaultChannel(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_defaultChannel(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_defaultChannel(ctx, field)
+			return fieldContext_Package_defaultChannel(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DefaultChannel()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Channel) graphql.Marshaler {
-			return ec.marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, selections, v)
+			return marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_defaultChannel(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_defaultChannel(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Channel(ctx, field)
+			return childFields_Channel(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_channels(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_channels(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_channels(ctx, field)
+			return fieldContext_Package_channels(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Channels()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Channel) graphql.Marshaler {
-			return ec.marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx, selections, v)
+			return marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_channels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_channels(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Channel(ctx, field)
+			return childFields_Channel(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_channel(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_channel(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_channel(ctx, field)
+			return fieldContext_Package_channel(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -8408,20 +6450,20 @@ func (ec *executionContext) _Package_channel(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Channel) graphql.Marshaler {
-			return ec.marshalOChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, selections, v)
+			return marshalOChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Package_channel(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_channel(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Channel(ctx, field)
+			return childFields_Channel(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -8431,52 +6473,52 @@ func (ec *executionContext) fieldContext_Package_channel(ctx context.Context, fi
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Package_channel_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Package_channel_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_head(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_head(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_head(ctx, field)
+			return fieldContext_Package_head(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Head()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Bundle) graphql.Marshaler {
-			return ec.marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, selections, v)
+			return marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_head(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_head(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Bundle(ctx, field)
+			return childFields_Bundle(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_bundles(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_bundles(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_bundles(ctx, field)
+			return fieldContext_Package_bundles(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -8484,20 +6526,20 @@ func (ec *executionContext) _Package_bundles(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Bundle]) graphql.Marshaler {
-			return ec.marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
+			return marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_bundles(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_bundles(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BundleConnection(ctx, field)
+			return childFields_BundleConnection(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -8507,20 +6549,20 @@ func (ec *executionContext) fieldContext_Package_bundles(ctx context.Context, fi
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Package_bundles_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Package_bundles_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Package_blobs(ctx context.Context, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
+func _Package_blobs(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Package) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Package_blobs(ctx, field)
+			return fieldContext_Package_blobs(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -8528,20 +6570,20 @@ func (ec *executionContext) _Package_blobs(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Blob]) graphql.Marshaler {
-			return ec.marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
+			return marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Package_blobs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Package_blobs(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Package",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BlobConnection(ctx, field)
+			return childFields_BlobConnection(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -8551,139 +6593,139 @@ func (ec *executionContext) fieldContext_Package_blobs(ctx context.Context, fiel
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Package_blobs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Package_blobs_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func _PackageConnection_nodes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PackageConnection_nodes(ctx, field)
+			return fieldContext_PackageConnection_nodes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Nodes, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Package) graphql.Marshaler {
-			return ec.marshalNPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageᚄ(ctx, selections, v)
+			return marshalNPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PackageConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PackageConnection_nodes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "PackageConnection",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Package(ctx, field)
+			return childFields_Package(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_edges(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func _PackageConnection_edges(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PackageConnection_edges(ctx, field)
+			return fieldContext_PackageConnection_edges(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Edges(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Edge[*Package]) graphql.Marshaler {
-			return ec.marshalNPackageEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, selections, v)
+			return marshalNPackageEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PackageConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PackageConnection_edges(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "PackageConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PackageEdge(ctx, field)
+			return childFields_PackageEdge(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func _PackageConnection_pageInfo(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PackageConnection_pageInfo(ctx, field)
+			return fieldContext_PackageConnection_pageInfo(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.PageInfo(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
-			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, selections, v)
+			return marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PackageConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PackageConnection_pageInfo(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "PackageConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PageInfo(ctx, field)
+			return childFields_PageInfo(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func _PackageConnection_totalCount(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PackageConnection_totalCount(ctx, field)
+			return fieldContext_PackageConnection_totalCount(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.TotalCount, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PackageConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PackageConnection_totalCount(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PackageConnection", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _PackageConnection_facets(ctx context.Context, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
+func _PackageConnection_facets(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *PackageConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PackageConnection_facets(ctx, field)
+			return fieldContext_PackageConnection_facets(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -8691,20 +6733,20 @@ func (ec *executionContext) _PackageConnection_facets(ctx context.Context, field
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Facet) graphql.Marshaler {
-			return ec.marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetᚄ(ctx, selections, v)
+			return marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PackageConnection_facets(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PackageConnection_facets(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "PackageConnection",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Facet(ctx, field)
+			return childFields_Facet(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -8714,507 +6756,507 @@ func (ec *executionContext) fieldContext_PackageConnection_facets(ctx context.Co
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_PackageConnection_facets_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_PackageConnection_facets_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _PackageEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *Edge[*Package]) (ret graphql.Marshaler) {
+func _PackageEdge_cursor(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Package]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PackageEdge_cursor(ctx, field)
+			return fieldContext_PackageEdge_cursor(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Cursor, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PackageEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PackageEdge_cursor(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PackageEdge", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _PackageEdge_node(ctx context.Context, field graphql.CollectedField, obj *Edge[*Package]) (ret graphql.Marshaler) {
+func _PackageEdge_node(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Edge[*Package]) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PackageEdge_node(ctx, field)
+			return fieldContext_PackageEdge_node(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Node, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Package) graphql.Marshaler {
-			return ec.marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, selections, v)
+			return marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PackageEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PackageEdge_node(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "PackageEdge",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Package(ctx, field)
+			return childFields_Package(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
+func _PageInfo_hasNextPage(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PageInfo_hasNextPage(ctx, field)
+			return fieldContext_PageInfo_hasNextPage(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.HasNextPage, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PageInfo_hasNextPage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PageInfo_hasNextPage(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _PageInfo_endCursor(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
+func _PageInfo_endCursor(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PageInfo_endCursor(ctx, field)
+			return fieldContext_PageInfo_endCursor(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.EndCursor, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PageInfo_endCursor(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Permissions_serviceAccounts(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+func _Permissions_serviceAccounts(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Permissions_serviceAccounts(ctx, field)
+			return fieldContext_Permissions_serviceAccounts(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.ServiceAccounts, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []bundle.ServiceAccount) graphql.Marshaler {
-			return ec.marshalNServiceAccount2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccountᚄ(ctx, selections, v)
+			return marshalNServiceAccount2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccountᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Permissions_serviceAccounts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Permissions_serviceAccounts(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Permissions",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ServiceAccount(ctx, field)
+			return childFields_ServiceAccount(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Permissions_webhooks(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+func _Permissions_webhooks(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Permissions_webhooks(ctx, field)
+			return fieldContext_Permissions_webhooks(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Webhooks, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Webhook) graphql.Marshaler {
-			return ec.marshalNWebhook2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhookᚄ(ctx, selections, v)
+			return marshalNWebhook2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhookᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Permissions_webhooks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Permissions_webhooks(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Permissions",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Webhook(ctx, field)
+			return childFields_Webhook(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Permissions_clusterWideSecrets(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+func _Permissions_clusterWideSecrets(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Permissions_clusterWideSecrets(ctx, field)
+			return fieldContext_Permissions_clusterWideSecrets(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.ClusterWideSecrets, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Permissions_clusterWideSecrets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Permissions_clusterWideSecrets(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _Permissions_risks(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+func _Permissions_risks(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Permissions_risks(ctx, field)
+			return fieldContext_Permissions_risks(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Risks, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Permissions_risks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Permissions_risks(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Permissions_fromCatalog(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+func _Permissions_fromCatalog(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Permissions_fromCatalog(ctx, field)
+			return fieldContext_Permissions_fromCatalog(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.FromCatalog, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Permissions_fromCatalog(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Permissions_fromCatalog(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) _Permissions_faults(ctx context.Context, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
+func _Permissions_faults(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Permissions) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Permissions_faults(ctx, field)
+			return fieldContext_Permissions_faults(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Faults, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Permissions_faults(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Permissions_faults(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Permissions", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _PolicyRule_verbs(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+func _PolicyRule_verbs(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PolicyRule_verbs(ctx, field)
+			return fieldContext_PolicyRule_verbs(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Verbs, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PolicyRule_verbs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PolicyRule_verbs(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _PolicyRule_apiGroups(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+func _PolicyRule_apiGroups(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PolicyRule_apiGroups(ctx, field)
+			return fieldContext_PolicyRule_apiGroups(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.APIGroups, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PolicyRule_apiGroups(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PolicyRule_apiGroups(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _PolicyRule_resources(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+func _PolicyRule_resources(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PolicyRule_resources(ctx, field)
+			return fieldContext_PolicyRule_resources(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Resources, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PolicyRule_resources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PolicyRule_resources(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _PolicyRule_resourceNames(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+func _PolicyRule_resourceNames(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PolicyRule_resourceNames(ctx, field)
+			return fieldContext_PolicyRule_resourceNames(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.ResourceNames, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PolicyRule_resourceNames(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PolicyRule_resourceNames(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _PolicyRule_nonResourceURLs(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+func _PolicyRule_nonResourceURLs(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PolicyRule_nonResourceURLs(ctx, field)
+			return fieldContext_PolicyRule_nonResourceURLs(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.NonResourceURLs, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PolicyRule_nonResourceURLs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PolicyRule_nonResourceURLs(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _PolicyRule_risks(ctx context.Context, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
+func _PolicyRule_risks(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Rule) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_PolicyRule_risks(ctx, field)
+			return fieldContext_PolicyRule_risks(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Risks, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_PolicyRule_risks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_PolicyRule_risks(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Property_type(ctx context.Context, field graphql.CollectedField, obj *Property) (ret graphql.Marshaler) {
+func _Property_type(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Property) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Property_type(ctx, field)
+			return fieldContext_Property_type(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Type, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Property_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Property_type(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Property", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Property_value(ctx context.Context, field graphql.CollectedField, obj *Property) (ret graphql.Marshaler) {
+func _Property_value(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Property) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Property_value(ctx, field)
+			return fieldContext_Property_value(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Value, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v JSON) graphql.Marshaler {
-			return ec.marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, selections, v)
+			return marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Property_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Property_value(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Property", field, false, false, errors.New("field of type JSON does not have child fields"))
 }
 
-func (ec *executionContext) _Provider_name(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
+func _Provider_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Provider_name(ctx, field)
+			return fieldContext_Provider_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Provider_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Provider_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Provider", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Provider_url(ctx context.Context, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
+func _Provider_url(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *v1alpha1.AppLink) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Provider_url(ctx, field)
+			return fieldContext_Provider_url(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.URL, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Provider_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Provider_url(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Provider", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Query_catalogs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query_catalogs(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_catalogs(ctx, field)
+			return fieldContext_Query_catalogs(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9222,20 +7264,20 @@ func (ec *executionContext) _Query_catalogs(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*Catalog) graphql.Marshaler {
-			return ec.marshalNCatalog2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalogᚄ(ctx, selections, v)
+			return marshalNCatalog2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalogᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Query_catalogs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query_catalogs(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Catalog(ctx, field)
+			return childFields_Catalog(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9245,20 +7287,20 @@ func (ec *executionContext) fieldContext_Query_catalogs(ctx context.Context, fie
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_catalogs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query_catalogs_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query_packages(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query_packages(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_packages(ctx, field)
+			return fieldContext_Query_packages(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9266,20 +7308,20 @@ func (ec *executionContext) _Query_packages(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *PackageConnection) graphql.Marshaler {
-			return ec.marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx, selections, v)
+			return marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Query_packages(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query_packages(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_PackageConnection(ctx, field)
+			return childFields_PackageConnection(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9289,20 +7331,20 @@ func (ec *executionContext) fieldContext_Query_packages(ctx context.Context, fie
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_packages_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query_packages_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query_package(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query_package(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_package(ctx, field)
+			return fieldContext_Query_package(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9310,20 +7352,20 @@ func (ec *executionContext) _Query_package(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Package) graphql.Marshaler {
-			return ec.marshalOPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, selections, v)
+			return marshalOPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Query_package(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query_package(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Package(ctx, field)
+			return childFields_Package(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9333,20 +7375,20 @@ func (ec *executionContext) fieldContext_Query_package(ctx context.Context, fiel
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_package_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query_package_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query_channels(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query_channels(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_channels(ctx, field)
+			return fieldContext_Query_channels(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9354,20 +7396,20 @@ func (ec *executionContext) _Query_channels(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Channel]) graphql.Marshaler {
-			return ec.marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
+			return marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Query_channels(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query_channels(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_ChannelConnection(ctx, field)
+			return childFields_ChannelConnection(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9377,20 +7419,20 @@ func (ec *executionContext) fieldContext_Query_channels(ctx context.Context, fie
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_channels_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query_channels_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query_bundles(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query_bundles(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_bundles(ctx, field)
+			return fieldContext_Query_bundles(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9398,20 +7440,20 @@ func (ec *executionContext) _Query_bundles(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Bundle]) graphql.Marshaler {
-			return ec.marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
+			return marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Query_bundles(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query_bundles(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BundleConnection(ctx, field)
+			return childFields_BundleConnection(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9421,20 +7463,20 @@ func (ec *executionContext) fieldContext_Query_bundles(ctx context.Context, fiel
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_bundles_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query_bundles_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query_deprecations(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query_deprecations(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_deprecations(ctx, field)
+			return fieldContext_Query_deprecations(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9442,20 +7484,20 @@ func (ec *executionContext) _Query_deprecations(ctx context.Context, field graph
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Deprecations]) graphql.Marshaler {
-			return ec.marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
+			return marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Query_deprecations(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query_deprecations(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_DeprecationsConnection(ctx, field)
+			return childFields_DeprecationsConnection(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9465,20 +7507,20 @@ func (ec *executionContext) fieldContext_Query_deprecations(ctx context.Context,
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_deprecations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query_deprecations_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query_blobs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query_blobs(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query_blobs(ctx, field)
+			return fieldContext_Query_blobs(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9486,20 +7528,20 @@ func (ec *executionContext) _Query_blobs(ctx context.Context, field graphql.Coll
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *Connection[*Blob]) graphql.Marshaler {
-			return ec.marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, selections, v)
+			return marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Query_blobs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query_blobs(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_BlobConnection(ctx, field)
+			return childFields_BlobConnection(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9509,20 +7551,20 @@ func (ec *executionContext) fieldContext_Query_blobs(ctx context.Context, field 
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query_blobs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query_blobs_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query___type(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query___type(ctx, field)
+			return fieldContext_Query___type(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -9530,20 +7572,20 @@ func (ec *executionContext) _Query___type(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
-			return ec.marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, selections, v)
+			return marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Query___type(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query___type(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -9553,587 +7595,587 @@ func (ec *executionContext) fieldContext_Query___type(ctx context.Context, field
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Query___type_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field_Query___type_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Query___schema(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+func _Query___schema(ctx context.Context, ec *executionContext, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Query___schema(ctx, field)
+			return fieldContext_Query___schema(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return ec.IntrospectSchema()
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Schema) graphql.Marshaler {
-			return ec.marshalO__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx, selections, v)
+			return marshalO__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Query___schema(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Query___schema(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Query",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Schema(ctx, field)
+			return childFields___Schema(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _RelatedImage_name(ctx context.Context, field graphql.CollectedField, obj *declcfg.RelatedImage) (ret graphql.Marshaler) {
+func _RelatedImage_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *declcfg.RelatedImage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RelatedImage_name(ctx, field)
+			return fieldContext_RelatedImage_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_RelatedImage_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_RelatedImage_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RelatedImage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _RelatedImage_image(ctx context.Context, field graphql.CollectedField, obj *declcfg.RelatedImage) (ret graphql.Marshaler) {
+func _RelatedImage_image(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *declcfg.RelatedImage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RelatedImage_image(ctx, field)
+			return fieldContext_RelatedImage_image(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Image, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_RelatedImage_image(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_RelatedImage_image(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RelatedImage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _RequiredPackage_packageName(ctx context.Context, field graphql.CollectedField, obj *property.PackageRequired) (ret graphql.Marshaler) {
+func _RequiredPackage_packageName(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *property.PackageRequired) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RequiredPackage_packageName(ctx, field)
+			return fieldContext_RequiredPackage_packageName(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.PackageName, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_RequiredPackage_packageName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_RequiredPackage_packageName(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RequiredPackage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _RequiredPackage_versionRange(ctx context.Context, field graphql.CollectedField, obj *property.PackageRequired) (ret graphql.Marshaler) {
+func _RequiredPackage_versionRange(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *property.PackageRequired) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_RequiredPackage_versionRange(ctx, field)
+			return fieldContext_RequiredPackage_versionRange(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.VersionRange, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_RequiredPackage_versionRange(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_RequiredPackage_versionRange(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RequiredPackage", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _SchemaCount_name(ctx context.Context, field graphql.CollectedField, obj *SchemaCount) (ret graphql.Marshaler) {
+func _SchemaCount_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *SchemaCount) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_SchemaCount_name(ctx, field)
+			return fieldContext_SchemaCount_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_SchemaCount_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_SchemaCount_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SchemaCount", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _SchemaCount_blobs(ctx context.Context, field graphql.CollectedField, obj *SchemaCount) (ret graphql.Marshaler) {
+func _SchemaCount_blobs(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *SchemaCount) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_SchemaCount_blobs(ctx, field)
+			return fieldContext_SchemaCount_blobs(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Blobs, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
-			return ec.marshalNInt2int(ctx, selections, v)
+			return marshalNInt2int(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_SchemaCount_blobs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_SchemaCount_blobs(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("SchemaCount", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _ServiceAccount_name(ctx context.Context, field graphql.CollectedField, obj *bundle.ServiceAccount) (ret graphql.Marshaler) {
+func _ServiceAccount_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.ServiceAccount) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ServiceAccount_name(ctx, field)
+			return fieldContext_ServiceAccount_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ServiceAccount_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ServiceAccount_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ServiceAccount", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ServiceAccount_grants(ctx context.Context, field graphql.CollectedField, obj *bundle.ServiceAccount) (ret graphql.Marshaler) {
+func _ServiceAccount_grants(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.ServiceAccount) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_ServiceAccount_grants(ctx, field)
+			return fieldContext_ServiceAccount_grants(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Grants, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []bundle.Grant) graphql.Marshaler {
-			return ec.marshalNGrant2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrantᚄ(ctx, selections, v)
+			return marshalNGrant2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrantᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_ServiceAccount_grants(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_ServiceAccount_grants(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "ServiceAccount",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_Grant(ctx, field)
+			return childFields_Grant(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) _Upgrade_from(ctx context.Context, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
+func _Upgrade_from(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Upgrade_from(ctx, field)
+			return fieldContext_Upgrade_from(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.From, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Upgrade_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Upgrade_from(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Upgrade", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Upgrade_fromVersion(ctx context.Context, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
+func _Upgrade_fromVersion(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Upgrade_fromVersion(ctx, field)
+			return fieldContext_Upgrade_fromVersion(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.FromVersion, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Upgrade_fromVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Upgrade_fromVersion(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Upgrade", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Upgrade_to(ctx context.Context, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
+func _Upgrade_to(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Upgrade_to(ctx, field)
+			return fieldContext_Upgrade_to(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.To, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Upgrade_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Upgrade_to(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Upgrade", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Upgrade_toVersion(ctx context.Context, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
+func _Upgrade_toVersion(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Upgrade_toVersion(ctx, field)
+			return fieldContext_Upgrade_toVersion(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.ToVersion, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Upgrade_toVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Upgrade_toVersion(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Upgrade", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Upgrade_kind(ctx context.Context, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
+func _Upgrade_kind(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Upgrade_kind(ctx, field)
+			return fieldContext_Upgrade_kind(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Kind, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v UpgradeKind) graphql.Marshaler {
-			return ec.marshalNUpgradeKind2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeKind(ctx, selections, v)
+			return marshalNUpgradeKind2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeKind(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Upgrade_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Upgrade_kind(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Upgrade", field, false, false, errors.New("field of type UpgradeKind does not have child fields"))
 }
 
-func (ec *executionContext) _Upgrade_range(ctx context.Context, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
+func _Upgrade_range(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *Upgrade) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Upgrade_range(ctx, field)
+			return fieldContext_Upgrade_range(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Range, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext_Upgrade_range(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Upgrade_range(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Upgrade", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Webhook_name(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+func _Webhook_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Webhook_name(ctx, field)
+			return fieldContext_Webhook_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Webhook_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Webhook_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Webhook_type(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+func _Webhook_type(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Webhook_type(ctx, field)
+			return fieldContext_Webhook_type(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Type, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Webhook_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Webhook_type(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Webhook_resources(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+func _Webhook_resources(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Webhook_resources(ctx, field)
+			return fieldContext_Webhook_resources(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Resources, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+			return marshalNString2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Webhook_resources(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Webhook_resources(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Webhook_allNamespaces(ctx context.Context, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
+func _Webhook_allNamespaces(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *bundle.Webhook) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Webhook_allNamespaces(ctx, field)
+			return fieldContext_Webhook_allNamespaces(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.AllNamespaces, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Webhook_allNamespaces(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext_Webhook_allNamespaces(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Webhook", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
+func ___Directive_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Directive_name(ctx, field)
+			return fieldContext___Directive_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Directive_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Directive_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Directive", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Directive_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
+func ___Directive_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Directive_description(ctx, field)
+			return fieldContext___Directive_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Directive_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Directive_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Directive", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Directive_isRepeatable(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
+func ___Directive_isRepeatable(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Directive_isRepeatable(ctx, field)
+			return fieldContext___Directive_isRepeatable(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.IsRepeatable, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Directive_isRepeatable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Directive_isRepeatable(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Directive", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) ___Directive_locations(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
+func ___Directive_locations(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Directive_locations(ctx, field)
+			return fieldContext___Directive_locations(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Locations, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
-			return ec.marshalN__DirectiveLocation2ᚕstringᚄ(ctx, selections, v)
+			return marshalN__DirectiveLocation2ᚕstringᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Directive_locations(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Directive_locations(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Directive", field, false, false, errors.New("field of type __DirectiveLocation does not have child fields"))
 }
 
-func (ec *executionContext) ___Directive_args(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
+func ___Directive_args(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Directive_args(ctx, field)
+			return fieldContext___Directive_args(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Args, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
-			return ec.marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx, selections, v)
+			return marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Directive_args(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Directive_args(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Directive",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___InputValue(ctx, field)
+			return childFields___InputValue(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -10143,178 +8185,178 @@ func (ec *executionContext) fieldContext___Directive_args(ctx context.Context, f
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field___Directive_args_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field___Directive_args_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___EnumValue_name(ctx context.Context, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
+func ___EnumValue_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___EnumValue_name(ctx, field)
+			return fieldContext___EnumValue_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___EnumValue_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___EnumValue_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__EnumValue", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___EnumValue_description(ctx context.Context, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
+func ___EnumValue_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___EnumValue_description(ctx, field)
+			return fieldContext___EnumValue_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___EnumValue_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___EnumValue_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___EnumValue_isDeprecated(ctx context.Context, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
+func ___EnumValue_isDeprecated(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___EnumValue_isDeprecated(ctx, field)
+			return fieldContext___EnumValue_isDeprecated(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.IsDeprecated(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___EnumValue_isDeprecated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___EnumValue_isDeprecated(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) ___EnumValue_deprecationReason(ctx context.Context, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
+func ___EnumValue_deprecationReason(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.EnumValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___EnumValue_deprecationReason(ctx, field)
+			return fieldContext___EnumValue_deprecationReason(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DeprecationReason(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___EnumValue_deprecationReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___EnumValue_deprecationReason(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__EnumValue", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Field_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
+func ___Field_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Field_name(ctx, field)
+			return fieldContext___Field_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Field_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Field_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Field", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Field_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
+func ___Field_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Field_description(ctx, field)
+			return fieldContext___Field_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Field_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Field_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Field", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Field_args(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
+func ___Field_args(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Field_args(ctx, field)
+			return fieldContext___Field_args(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Args, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
-			return ec.marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx, selections, v)
+			return marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Field_args(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Field_args(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Field",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___InputValue(ctx, field)
+			return childFields___InputValue(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -10324,520 +8366,520 @@ func (ec *executionContext) fieldContext___Field_args(ctx context.Context, field
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field___Field_args_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field___Field_args_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Field_type(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
+func ___Field_type(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Field_type(ctx, field)
+			return fieldContext___Field_type(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Type, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
-			return ec.marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, selections, v)
+			return marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Field_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Field_type(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Field",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Field_isDeprecated(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
+func ___Field_isDeprecated(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Field_isDeprecated(ctx, field)
+			return fieldContext___Field_isDeprecated(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.IsDeprecated(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Field_isDeprecated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Field_isDeprecated(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Field", field, true, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) ___Field_deprecationReason(ctx context.Context, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
+func ___Field_deprecationReason(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Field) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Field_deprecationReason(ctx, field)
+			return fieldContext___Field_deprecationReason(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DeprecationReason(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Field_deprecationReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Field_deprecationReason(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Field", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___InputValue_name(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
+func ___InputValue_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___InputValue_name(ctx, field)
+			return fieldContext___InputValue_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalNString2string(ctx, selections, v)
+			return marshalNString2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___InputValue_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___InputValue_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__InputValue", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___InputValue_description(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
+func ___InputValue_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___InputValue_description(ctx, field)
+			return fieldContext___InputValue_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___InputValue_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___InputValue_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__InputValue", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___InputValue_type(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
+func ___InputValue_type(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___InputValue_type(ctx, field)
+			return fieldContext___InputValue_type(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Type, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
-			return ec.marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, selections, v)
+			return marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___InputValue_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___InputValue_type(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__InputValue",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___InputValue_defaultValue(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
+func ___InputValue_defaultValue(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___InputValue_defaultValue(ctx, field)
+			return fieldContext___InputValue_defaultValue(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DefaultValue, nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___InputValue_defaultValue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___InputValue_defaultValue(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__InputValue", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___InputValue_isDeprecated(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
+func ___InputValue_isDeprecated(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___InputValue_isDeprecated(ctx, field)
+			return fieldContext___InputValue_isDeprecated(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.IsDeprecated(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalNBoolean2bool(ctx, selections, v)
+			return marshalNBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___InputValue_isDeprecated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___InputValue_isDeprecated(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__InputValue", field, true, false, errors.New("field of type Boolean does not have child fields"))
 }
 
-func (ec *executionContext) ___InputValue_deprecationReason(ctx context.Context, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
+func ___InputValue_deprecationReason(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.InputValue) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___InputValue_deprecationReason(ctx, field)
+			return fieldContext___InputValue_deprecationReason(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.DeprecationReason(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___InputValue_deprecationReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___InputValue_deprecationReason(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__InputValue", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Schema_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
+func ___Schema_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Schema_description(ctx, field)
+			return fieldContext___Schema_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Schema_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Schema_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Schema", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Schema_types(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
+func ___Schema_types(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Schema_types(ctx, field)
+			return fieldContext___Schema_types(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Types(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
-			return ec.marshalN__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx, selections, v)
+			return marshalN__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Schema_types(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Schema_types(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Schema",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Schema_queryType(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
+func ___Schema_queryType(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Schema_queryType(ctx, field)
+			return fieldContext___Schema_queryType(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.QueryType(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
-			return ec.marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, selections, v)
+			return marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Schema_queryType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Schema_queryType(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Schema",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Schema_mutationType(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
+func ___Schema_mutationType(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Schema_mutationType(ctx, field)
+			return fieldContext___Schema_mutationType(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.MutationType(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
-			return ec.marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, selections, v)
+			return marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Schema_mutationType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Schema_mutationType(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Schema",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Schema_subscriptionType(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
+func ___Schema_subscriptionType(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Schema_subscriptionType(ctx, field)
+			return fieldContext___Schema_subscriptionType(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.SubscriptionType(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
-			return ec.marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, selections, v)
+			return marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Schema_subscriptionType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Schema_subscriptionType(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Schema",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Schema_directives(ctx context.Context, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
+func ___Schema_directives(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Schema) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Schema_directives(ctx, field)
+			return fieldContext___Schema_directives(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Directives(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.Directive) graphql.Marshaler {
-			return ec.marshalN__Directive2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirectiveᚄ(ctx, selections, v)
+			return marshalN__Directive2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirectiveᚄ(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Schema_directives(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Schema_directives(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Schema",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Directive(ctx, field)
+			return childFields___Directive(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Type_kind(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_kind(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_kind(ctx, field)
+			return fieldContext___Type_kind(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Kind(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
-			return ec.marshalN__TypeKind2string(ctx, selections, v)
+			return marshalN__TypeKind2string(ctx, ec, selections, v)
 		},
 		true,
 		true,
 	)
 }
-func (ec *executionContext) fieldContext___Type_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_kind(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type __TypeKind does not have child fields"))
 }
 
-func (ec *executionContext) ___Type_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_name(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_name(ctx, field)
+			return fieldContext___Type_name(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Name(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_name(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Type_description(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_description(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_description(ctx, field)
+			return fieldContext___Type_description(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Description(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_description(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Type_specifiedByURL(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_specifiedByURL(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_specifiedByURL(ctx, field)
+			return fieldContext___Type_specifiedByURL(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.SpecifiedByURL(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
-			return ec.marshalOString2ᚖstring(ctx, selections, v)
+			return marshalOString2ᚖstring(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_specifiedByURL(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_specifiedByURL(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) ___Type_fields(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_fields(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_fields(ctx, field)
+			return fieldContext___Type_fields(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -10845,20 +8887,20 @@ func (ec *executionContext) ___Type_fields(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.Field) graphql.Marshaler {
-			return ec.marshalO__Field2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐFieldᚄ(ctx, selections, v)
+			return marshalO__Field2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐFieldᚄ(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_fields(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_fields(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Type",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Field(ctx, field)
+			return childFields___Field(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -10868,84 +8910,84 @@ func (ec *executionContext) fieldContext___Type_fields(ctx context.Context, fiel
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field___Type_fields_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field___Type_fields_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Type_interfaces(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_interfaces(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_interfaces(ctx, field)
+			return fieldContext___Type_interfaces(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.Interfaces(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
-			return ec.marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx, selections, v)
+			return marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_interfaces(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_interfaces(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Type",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Type_possibleTypes(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_possibleTypes(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_possibleTypes(ctx, field)
+			return fieldContext___Type_possibleTypes(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.PossibleTypes(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
-			return ec.marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx, selections, v)
+			return marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_possibleTypes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_possibleTypes(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Type",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Type_enumValues(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_enumValues(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_enumValues(ctx, field)
+			return fieldContext___Type_enumValues(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
@@ -10953,20 +8995,20 @@ func (ec *executionContext) ___Type_enumValues(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {
-			return ec.marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx, selections, v)
+			return marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_enumValues(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_enumValues(ctx context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Type",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___EnumValue(ctx, field)
+			return childFields___EnumValue(ctx, ec, field)
 		},
 	}
 	defer func() {
@@ -10976,97 +9018,97 @@ func (ec *executionContext) fieldContext___Type_enumValues(ctx context.Context, 
 		}
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field___Type_enumValues_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+	if fc.Args, err = field___Type_enumValues_args(ctx, ec, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Type_inputFields(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_inputFields(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_inputFields(ctx, field)
+			return fieldContext___Type_inputFields(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.InputFields(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
-			return ec.marshalO__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx, selections, v)
+			return marshalO__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_inputFields(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_inputFields(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Type",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___InputValue(ctx, field)
+			return childFields___InputValue(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Type_ofType(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_ofType(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_ofType(ctx, field)
+			return fieldContext___Type_ofType(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.OfType(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
-			return ec.marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, selections, v)
+			return marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_ofType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_ofType(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "__Type",
 		Field:      field,
 		IsMethod:   true,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields___Type(ctx, field)
+			return childFields___Type(ctx, ec, field)
 		},
 	}
 	return fc, nil
 }
 
-func (ec *executionContext) ___Type_isOneOf(ctx context.Context, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
+func ___Type_isOneOf(ctx context.Context, ec *executionContext, field graphql.CollectedField, obj *introspection.Type) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
 		field,
 		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext___Type_isOneOf(ctx, field)
+			return fieldContext___Type_isOneOf(ctx, ec, field)
 		},
 		func(ctx context.Context) (any, error) {
 			return obj.IsOneOf(), nil
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
-			return ec.marshalOBoolean2bool(ctx, selections, v)
+			return marshalOBoolean2bool(ctx, ec, selections, v)
 		},
 		true,
 		false,
 	)
 }
-func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func fieldContext___Type_isOneOf(_ context.Context, ec *executionContext, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("__Type", field, true, false, errors.New("field of type Boolean does not have child fields"))
 }
 
@@ -11074,7 +9116,7 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 
 // region    **************************** input.gotpl *****************************
 
-func (ec *executionContext) unmarshalInputBlobFilter(ctx context.Context, obj any) (BlobFilter, error) {
+func unmarshalInputBlobFilter(ctx context.Context, ec *executionContext, obj any) (BlobFilter, error) {
 	var it BlobFilter
 	if obj == nil {
 		return it, nil
@@ -11098,35 +9140,35 @@ func (ec *executionContext) unmarshalInputBlobFilter(ctx context.Context, obj an
 		switch k {
 		case "catalog":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("catalog"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Catalog = data
 		case "schema":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("schema"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Schema = data
 		case "package":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("package"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Package = data
 		case "name":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Name = data
 		case "custom":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("custom"))
-			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			data, err := unmarshalOBoolean2ᚖbool(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
@@ -11136,7 +9178,7 @@ func (ec *executionContext) unmarshalInputBlobFilter(ctx context.Context, obj an
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputBundleFilter(ctx context.Context, obj any) (BundleFilter, error) {
+func unmarshalInputBundleFilter(ctx context.Context, ec *executionContext, obj any) (BundleFilter, error) {
 	var it BundleFilter
 	if obj == nil {
 		return it, nil
@@ -11156,49 +9198,49 @@ func (ec *executionContext) unmarshalInputBundleFilter(ctx context.Context, obj 
 		switch k {
 		case "catalog":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("catalog"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Catalog = data
 		case "package":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("package"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Package = data
 		case "channel":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("channel"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Channel = data
 		case "name":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Name = data
 		case "versionRange":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("versionRange"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.VersionRange = data
 		case "property":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("property"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Property = data
 		case "provides":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("provides"))
-			data, err := ec.unmarshalOGVKFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐGVKFilter(ctx, v)
+			data, err := unmarshalOGVKFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐGVKFilter(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
@@ -11208,7 +9250,7 @@ func (ec *executionContext) unmarshalInputBundleFilter(ctx context.Context, obj 
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputChannelFilter(ctx context.Context, obj any) (ChannelFilter, error) {
+func unmarshalInputChannelFilter(ctx context.Context, ec *executionContext, obj any) (ChannelFilter, error) {
 	var it ChannelFilter
 	if obj == nil {
 		return it, nil
@@ -11228,21 +9270,21 @@ func (ec *executionContext) unmarshalInputChannelFilter(ctx context.Context, obj
 		switch k {
 		case "catalog":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("catalog"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Catalog = data
 		case "package":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("package"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Package = data
 		case "name":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
@@ -11252,7 +9294,7 @@ func (ec *executionContext) unmarshalInputChannelFilter(ctx context.Context, obj
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputDeprecationsFilter(ctx context.Context, obj any) (DeprecationsFilter, error) {
+func unmarshalInputDeprecationsFilter(ctx context.Context, ec *executionContext, obj any) (DeprecationsFilter, error) {
 	var it DeprecationsFilter
 	if obj == nil {
 		return it, nil
@@ -11272,14 +9314,14 @@ func (ec *executionContext) unmarshalInputDeprecationsFilter(ctx context.Context
 		switch k {
 		case "catalog":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("catalog"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Catalog = data
 		case "package":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("package"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
@@ -11289,7 +9331,7 @@ func (ec *executionContext) unmarshalInputDeprecationsFilter(ctx context.Context
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputFacetFilter(ctx context.Context, obj any) (FacetFilter, error) {
+func unmarshalInputFacetFilter(ctx context.Context, ec *executionContext, obj any) (FacetFilter, error) {
 	var it FacetFilter
 	if obj == nil {
 		return it, nil
@@ -11309,14 +9351,14 @@ func (ec *executionContext) unmarshalInputFacetFilter(ctx context.Context, obj a
 		switch k {
 		case "name":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
-			data, err := ec.unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, v)
+			data, err := unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Name = data
 		case "values":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("values"))
-			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			data, err := unmarshalNString2ᚕstringᚄ(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
@@ -11326,7 +9368,7 @@ func (ec *executionContext) unmarshalInputFacetFilter(ctx context.Context, obj a
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputGVKFilter(ctx context.Context, obj any) (GVKFilter, error) {
+func unmarshalInputGVKFilter(ctx context.Context, ec *executionContext, obj any) (GVKFilter, error) {
 	var it GVKFilter
 	if obj == nil {
 		return it, nil
@@ -11346,21 +9388,21 @@ func (ec *executionContext) unmarshalInputGVKFilter(ctx context.Context, obj any
 		switch k {
 		case "group":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("group"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Group = data
 		case "version":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Version = data
 		case "kind":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
@@ -11370,7 +9412,7 @@ func (ec *executionContext) unmarshalInputGVKFilter(ctx context.Context, obj any
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputPackageFilter(ctx context.Context, obj any) (PackageFilter, error) {
+func unmarshalInputPackageFilter(ctx context.Context, ec *executionContext, obj any) (PackageFilter, error) {
 	var it PackageFilter
 	if obj == nil {
 		return it, nil
@@ -11390,42 +9432,42 @@ func (ec *executionContext) unmarshalInputPackageFilter(ctx context.Context, obj
 		switch k {
 		case "catalog":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("catalog"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Catalog = data
 		case "name":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Name = data
 		case "names":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("names"))
-			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			data, err := unmarshalOString2ᚕstringᚄ(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Names = data
 		case "category":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("category"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Category = data
 		case "provider":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("provider"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			data, err := unmarshalOString2ᚖstring(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
 			it.Provider = data
 		case "facets":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("facets"))
-			data, err := ec.unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilterᚄ(ctx, v)
+			data, err := unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilterᚄ(ctx, ec, v)
 			if err != nil {
 				return it, err
 			}
@@ -11445,7 +9487,7 @@ func (ec *executionContext) unmarshalInputPackageFilter(ctx context.Context, obj
 
 var aPIServiceImplementors = []string{"APIService"}
 
-func (ec *executionContext) _APIService(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.APIServiceDescription) graphql.Marshaler {
+func _APIService(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *v1alpha1.APIServiceDescription) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, aPIServiceImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11455,32 +9497,32 @@ func (ec *executionContext) _APIService(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("APIService")
 		case "name":
-			out.Values[i] = ec._APIService_name(ctx, field, obj)
+			out.Values[i] = _APIService_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "group":
-			out.Values[i] = ec._APIService_group(ctx, field, obj)
+			out.Values[i] = _APIService_group(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "version":
-			out.Values[i] = ec._APIService_version(ctx, field, obj)
+			out.Values[i] = _APIService_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "kind":
-			out.Values[i] = ec._APIService_kind(ctx, field, obj)
+			out.Values[i] = _APIService_kind(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "displayName":
-			out.Values[i] = ec._APIService_displayName(ctx, field, obj)
+			out.Values[i] = _APIService_displayName(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec._APIService_description(ctx, field, obj)
+			out.Values[i] = _APIService_description(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11509,7 +9551,7 @@ func (ec *executionContext) _APIService(ctx context.Context, sel ast.SelectionSe
 
 var aPIServicesImplementors = []string{"APIServices"}
 
-func (ec *executionContext) _APIServices(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.APIServiceDefinitions) graphql.Marshaler {
+func _APIServices(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *v1alpha1.APIServiceDefinitions) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, aPIServicesImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11519,12 +9561,12 @@ func (ec *executionContext) _APIServices(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("APIServices")
 		case "owned":
-			out.Values[i] = ec._APIServices_owned(ctx, field, obj)
+			out.Values[i] = _APIServices_owned(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "required":
-			out.Values[i] = ec._APIServices_required(ctx, field, obj)
+			out.Values[i] = _APIServices_required(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11553,7 +9595,7 @@ func (ec *executionContext) _APIServices(ctx context.Context, sel ast.SelectionS
 
 var blobImplementors = []string{"Blob"}
 
-func (ec *executionContext) _Blob(ctx context.Context, sel ast.SelectionSet, obj *Blob) graphql.Marshaler {
+func _Blob(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Blob) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, blobImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11563,31 +9605,31 @@ func (ec *executionContext) _Blob(ctx context.Context, sel ast.SelectionSet, obj
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Blob")
 		case "catalog":
-			out.Values[i] = ec._Blob_catalog(ctx, field, obj)
+			out.Values[i] = _Blob_catalog(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "schema":
-			out.Values[i] = ec._Blob_schema(ctx, field, obj)
+			out.Values[i] = _Blob_schema(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "package":
-			out.Values[i] = ec._Blob_package(ctx, field, obj)
+			out.Values[i] = _Blob_package(ctx, ec, field, obj)
 		case "name":
-			out.Values[i] = ec._Blob_name(ctx, field, obj)
+			out.Values[i] = _Blob_name(ctx, ec, field, obj)
 		case "size":
-			out.Values[i] = ec._Blob_size(ctx, field, obj)
+			out.Values[i] = _Blob_size(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "hash":
-			out.Values[i] = ec._Blob_hash(ctx, field, obj)
+			out.Values[i] = _Blob_hash(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "content":
-			out.Values[i] = ec._Blob_content(ctx, field, obj)
+			out.Values[i] = _Blob_content(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11616,7 +9658,7 @@ func (ec *executionContext) _Blob(ctx context.Context, sel ast.SelectionSet, obj
 
 var blobConnectionImplementors = []string{"BlobConnection"}
 
-func (ec *executionContext) _BlobConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Blob]) graphql.Marshaler {
+func _BlobConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Connection[*Blob]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, blobConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11626,22 +9668,22 @@ func (ec *executionContext) _BlobConnection(ctx context.Context, sel ast.Selecti
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("BlobConnection")
 		case "nodes":
-			out.Values[i] = ec._BlobConnection_nodes(ctx, field, obj)
+			out.Values[i] = _BlobConnection_nodes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "edges":
-			out.Values[i] = ec._BlobConnection_edges(ctx, field, obj)
+			out.Values[i] = _BlobConnection_edges(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "pageInfo":
-			out.Values[i] = ec._BlobConnection_pageInfo(ctx, field, obj)
+			out.Values[i] = _BlobConnection_pageInfo(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "totalCount":
-			out.Values[i] = ec._BlobConnection_totalCount(ctx, field, obj)
+			out.Values[i] = _BlobConnection_totalCount(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11670,7 +9712,7 @@ func (ec *executionContext) _BlobConnection(ctx context.Context, sel ast.Selecti
 
 var blobEdgeImplementors = []string{"BlobEdge"}
 
-func (ec *executionContext) _BlobEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*Blob]) graphql.Marshaler {
+func _BlobEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Edge[*Blob]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, blobEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11680,12 +9722,12 @@ func (ec *executionContext) _BlobEdge(ctx context.Context, sel ast.SelectionSet,
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("BlobEdge")
 		case "cursor":
-			out.Values[i] = ec._BlobEdge_cursor(ctx, field, obj)
+			out.Values[i] = _BlobEdge_cursor(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "node":
-			out.Values[i] = ec._BlobEdge_node(ctx, field, obj)
+			out.Values[i] = _BlobEdge_node(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11714,7 +9756,7 @@ func (ec *executionContext) _BlobEdge(ctx context.Context, sel ast.SelectionSet,
 
 var bundleImplementors = []string{"Bundle"}
 
-func (ec *executionContext) _Bundle(ctx context.Context, sel ast.SelectionSet, obj *Bundle) graphql.Marshaler {
+func _Bundle(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Bundle) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, bundleImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11724,73 +9766,73 @@ func (ec *executionContext) _Bundle(ctx context.Context, sel ast.SelectionSet, o
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Bundle")
 		case "name":
-			out.Values[i] = ec._Bundle_name(ctx, field, obj)
+			out.Values[i] = _Bundle_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "hash":
-			out.Values[i] = ec._Bundle_hash(ctx, field, obj)
+			out.Values[i] = _Bundle_hash(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "package":
-			out.Values[i] = ec._Bundle_package(ctx, field, obj)
+			out.Values[i] = _Bundle_package(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "catalog":
-			out.Values[i] = ec._Bundle_catalog(ctx, field, obj)
+			out.Values[i] = _Bundle_catalog(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "version":
-			out.Values[i] = ec._Bundle_version(ctx, field, obj)
+			out.Values[i] = _Bundle_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "image":
-			out.Values[i] = ec._Bundle_image(ctx, field, obj)
+			out.Values[i] = _Bundle_image(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "channels":
-			out.Values[i] = ec._Bundle_channels(ctx, field, obj)
+			out.Values[i] = _Bundle_channels(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "deprecation":
-			out.Values[i] = ec._Bundle_deprecation(ctx, field, obj)
+			out.Values[i] = _Bundle_deprecation(ctx, ec, field, obj)
 		case "properties":
-			out.Values[i] = ec._Bundle_properties(ctx, field, obj)
+			out.Values[i] = _Bundle_properties(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "provides":
-			out.Values[i] = ec._Bundle_provides(ctx, field, obj)
+			out.Values[i] = _Bundle_provides(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "requires":
-			out.Values[i] = ec._Bundle_requires(ctx, field, obj)
+			out.Values[i] = _Bundle_requires(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "requiredPackages":
-			out.Values[i] = ec._Bundle_requiredPackages(ctx, field, obj)
+			out.Values[i] = _Bundle_requiredPackages(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "csvMetadata":
-			out.Values[i] = ec._Bundle_csvMetadata(ctx, field, obj)
+			out.Values[i] = _Bundle_csvMetadata(ctx, ec, field, obj)
 		case "relatedImages":
-			out.Values[i] = ec._Bundle_relatedImages(ctx, field, obj)
+			out.Values[i] = _Bundle_relatedImages(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "content":
-			out.Values[i] = ec._Bundle_content(ctx, field, obj)
+			out.Values[i] = _Bundle_content(ctx, ec, field, obj)
 		case "size":
-			out.Values[i] = ec._Bundle_size(ctx, field, obj)
+			out.Values[i] = _Bundle_size(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11819,7 +9861,7 @@ func (ec *executionContext) _Bundle(ctx context.Context, sel ast.SelectionSet, o
 
 var bundleConnectionImplementors = []string{"BundleConnection"}
 
-func (ec *executionContext) _BundleConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Bundle]) graphql.Marshaler {
+func _BundleConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Connection[*Bundle]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, bundleConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11829,22 +9871,22 @@ func (ec *executionContext) _BundleConnection(ctx context.Context, sel ast.Selec
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("BundleConnection")
 		case "nodes":
-			out.Values[i] = ec._BundleConnection_nodes(ctx, field, obj)
+			out.Values[i] = _BundleConnection_nodes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "edges":
-			out.Values[i] = ec._BundleConnection_edges(ctx, field, obj)
+			out.Values[i] = _BundleConnection_edges(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "pageInfo":
-			out.Values[i] = ec._BundleConnection_pageInfo(ctx, field, obj)
+			out.Values[i] = _BundleConnection_pageInfo(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "totalCount":
-			out.Values[i] = ec._BundleConnection_totalCount(ctx, field, obj)
+			out.Values[i] = _BundleConnection_totalCount(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11873,7 +9915,7 @@ func (ec *executionContext) _BundleConnection(ctx context.Context, sel ast.Selec
 
 var bundleContentImplementors = []string{"BundleContent"}
 
-func (ec *executionContext) _BundleContent(ctx context.Context, sel ast.SelectionSet, obj *BundleContent) graphql.Marshaler {
+func _BundleContent(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *BundleContent) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, bundleContentImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11883,39 +9925,39 @@ func (ec *executionContext) _BundleContent(ctx context.Context, sel ast.Selectio
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("BundleContent")
 		case "image":
-			out.Values[i] = ec._BundleContent_image(ctx, field, obj)
+			out.Values[i] = _BundleContent_image(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "digest":
-			out.Values[i] = ec._BundleContent_digest(ctx, field, obj)
+			out.Values[i] = _BundleContent_digest(ctx, ec, field, obj)
 		case "pinned":
-			out.Values[i] = ec._BundleContent_pinned(ctx, field, obj)
+			out.Values[i] = _BundleContent_pinned(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "fromCatalog":
-			out.Values[i] = ec._BundleContent_fromCatalog(ctx, field, obj)
+			out.Values[i] = _BundleContent_fromCatalog(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "labels":
-			out.Values[i] = ec._BundleContent_labels(ctx, field, obj)
+			out.Values[i] = _BundleContent_labels(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "files":
-			out.Values[i] = ec._BundleContent_files(ctx, field, obj)
+			out.Values[i] = _BundleContent_files(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "manifests":
-			out.Values[i] = ec._BundleContent_manifests(ctx, field, obj)
+			out.Values[i] = _BundleContent_manifests(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "permissions":
-			out.Values[i] = ec._BundleContent_permissions(ctx, field, obj)
+			out.Values[i] = _BundleContent_permissions(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11944,7 +9986,7 @@ func (ec *executionContext) _BundleContent(ctx context.Context, sel ast.Selectio
 
 var bundleEdgeImplementors = []string{"BundleEdge"}
 
-func (ec *executionContext) _BundleEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*Bundle]) graphql.Marshaler {
+func _BundleEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Edge[*Bundle]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, bundleEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11954,12 +9996,12 @@ func (ec *executionContext) _BundleEdge(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("BundleEdge")
 		case "cursor":
-			out.Values[i] = ec._BundleEdge_cursor(ctx, field, obj)
+			out.Values[i] = _BundleEdge_cursor(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "node":
-			out.Values[i] = ec._BundleEdge_node(ctx, field, obj)
+			out.Values[i] = _BundleEdge_node(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -11988,7 +10030,7 @@ func (ec *executionContext) _BundleEdge(ctx context.Context, sel ast.SelectionSe
 
 var bundleFileImplementors = []string{"BundleFile"}
 
-func (ec *executionContext) _BundleFile(ctx context.Context, sel ast.SelectionSet, obj *BundleFile) graphql.Marshaler {
+func _BundleFile(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *BundleFile) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, bundleFileImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -11998,29 +10040,29 @@ func (ec *executionContext) _BundleFile(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("BundleFile")
 		case "path":
-			out.Values[i] = ec._BundleFile_path(ctx, field, obj)
+			out.Values[i] = _BundleFile_path(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "bytes":
-			out.Values[i] = ec._BundleFile_bytes(ctx, field, obj)
+			out.Values[i] = _BundleFile_bytes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "sha256":
-			out.Values[i] = ec._BundleFile_sha256(ctx, field, obj)
+			out.Values[i] = _BundleFile_sha256(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "objects":
-			out.Values[i] = ec._BundleFile_objects(ctx, field, obj)
+			out.Values[i] = _BundleFile_objects(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "fault":
-			out.Values[i] = ec._BundleFile_fault(ctx, field, obj)
+			out.Values[i] = _BundleFile_fault(ctx, ec, field, obj)
 		case "text":
-			out.Values[i] = ec._BundleFile_text(ctx, field, obj)
+			out.Values[i] = _BundleFile_text(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -12046,7 +10088,7 @@ func (ec *executionContext) _BundleFile(ctx context.Context, sel ast.SelectionSe
 
 var bundleObjectImplementors = []string{"BundleObject"}
 
-func (ec *executionContext) _BundleObject(ctx context.Context, sel ast.SelectionSet, obj *bundle.Object) graphql.Marshaler {
+func _BundleObject(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *bundle.Object) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, bundleObjectImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12056,22 +10098,22 @@ func (ec *executionContext) _BundleObject(ctx context.Context, sel ast.Selection
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("BundleObject")
 		case "apiVersion":
-			out.Values[i] = ec._BundleObject_apiVersion(ctx, field, obj)
+			out.Values[i] = _BundleObject_apiVersion(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "kind":
-			out.Values[i] = ec._BundleObject_kind(ctx, field, obj)
+			out.Values[i] = _BundleObject_kind(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "name":
-			out.Values[i] = ec._BundleObject_name(ctx, field, obj)
+			out.Values[i] = _BundleObject_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "namespace":
-			out.Values[i] = ec._BundleObject_namespace(ctx, field, obj)
+			out.Values[i] = _BundleObject_namespace(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12100,7 +10142,7 @@ func (ec *executionContext) _BundleObject(ctx context.Context, sel ast.Selection
 
 var cRDImplementors = []string{"CRD"}
 
-func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj *CRD) graphql.Marshaler {
+func _CRD(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *CRD) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, cRDImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12110,47 +10152,47 @@ func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("CRD")
 		case "name":
-			out.Values[i] = ec._CRD_name(ctx, field, obj)
+			out.Values[i] = _CRD_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "version":
-			out.Values[i] = ec._CRD_version(ctx, field, obj)
+			out.Values[i] = _CRD_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "kind":
-			out.Values[i] = ec._CRD_kind(ctx, field, obj)
+			out.Values[i] = _CRD_kind(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "displayName":
-			out.Values[i] = ec._CRD_displayName(ctx, field, obj)
+			out.Values[i] = _CRD_displayName(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec._CRD_description(ctx, field, obj)
+			out.Values[i] = _CRD_description(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "specDescriptors":
-			out.Values[i] = ec._CRD_specDescriptors(ctx, field, obj)
+			out.Values[i] = _CRD_specDescriptors(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "statusDescriptors":
-			out.Values[i] = ec._CRD_statusDescriptors(ctx, field, obj)
+			out.Values[i] = _CRD_statusDescriptors(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "resources":
-			out.Values[i] = ec._CRD_resources(ctx, field, obj)
+			out.Values[i] = _CRD_resources(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "examples":
-			out.Values[i] = ec._CRD_examples(ctx, field, obj)
+			out.Values[i] = _CRD_examples(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12179,7 +10221,7 @@ func (ec *executionContext) _CRD(ctx context.Context, sel ast.SelectionSet, obj 
 
 var cRDResourceImplementors = []string{"CRDResource"}
 
-func (ec *executionContext) _CRDResource(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.APIResourceReference) graphql.Marshaler {
+func _CRDResource(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *v1alpha1.APIResourceReference) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, cRDResourceImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12189,17 +10231,17 @@ func (ec *executionContext) _CRDResource(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("CRDResource")
 		case "name":
-			out.Values[i] = ec._CRDResource_name(ctx, field, obj)
+			out.Values[i] = _CRDResource_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "kind":
-			out.Values[i] = ec._CRDResource_kind(ctx, field, obj)
+			out.Values[i] = _CRDResource_kind(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "version":
-			out.Values[i] = ec._CRDResource_version(ctx, field, obj)
+			out.Values[i] = _CRDResource_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12228,7 +10270,7 @@ func (ec *executionContext) _CRDResource(ctx context.Context, sel ast.SelectionS
 
 var cRDsImplementors = []string{"CRDs"}
 
-func (ec *executionContext) _CRDs(ctx context.Context, sel ast.SelectionSet, obj *CRDs) graphql.Marshaler {
+func _CRDs(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *CRDs) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, cRDsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12238,12 +10280,12 @@ func (ec *executionContext) _CRDs(ctx context.Context, sel ast.SelectionSet, obj
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("CRDs")
 		case "owned":
-			out.Values[i] = ec._CRDs_owned(ctx, field, obj)
+			out.Values[i] = _CRDs_owned(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "required":
-			out.Values[i] = ec._CRDs_required(ctx, field, obj)
+			out.Values[i] = _CRDs_required(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12272,7 +10314,7 @@ func (ec *executionContext) _CRDs(ctx context.Context, sel ast.SelectionSet, obj
 
 var cSVMetadataImplementors = []string{"CSVMetadata"}
 
-func (ec *executionContext) _CSVMetadata(ctx context.Context, sel ast.SelectionSet, obj *CSVMetadata) graphql.Marshaler {
+func _CSVMetadata(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *CSVMetadata) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, cSVMetadataImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12282,72 +10324,72 @@ func (ec *executionContext) _CSVMetadata(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("CSVMetadata")
 		case "displayName":
-			out.Values[i] = ec._CSVMetadata_displayName(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_displayName(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec._CSVMetadata_description(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_description(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "keywords":
-			out.Values[i] = ec._CSVMetadata_keywords(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_keywords(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "maintainers":
-			out.Values[i] = ec._CSVMetadata_maintainers(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_maintainers(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "links":
-			out.Values[i] = ec._CSVMetadata_links(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_links(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "provider":
-			out.Values[i] = ec._CSVMetadata_provider(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_provider(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "maturity":
-			out.Values[i] = ec._CSVMetadata_maturity(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_maturity(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "minKubeVersion":
-			out.Values[i] = ec._CSVMetadata_minKubeVersion(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_minKubeVersion(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "installModes":
-			out.Values[i] = ec._CSVMetadata_installModes(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_installModes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "annotations":
-			out.Values[i] = ec._CSVMetadata_annotations(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_annotations(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "labels":
-			out.Values[i] = ec._CSVMetadata_labels(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_labels(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "customResourceDefinitions":
-			out.Values[i] = ec._CSVMetadata_customResourceDefinitions(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_customResourceDefinitions(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "apiServiceDefinitions":
-			out.Values[i] = ec._CSVMetadata_apiServiceDefinitions(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_apiServiceDefinitions(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "nativeApis":
-			out.Values[i] = ec._CSVMetadata_nativeApis(ctx, field, obj)
+			out.Values[i] = _CSVMetadata_nativeApis(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12376,7 +10418,7 @@ func (ec *executionContext) _CSVMetadata(ctx context.Context, sel ast.SelectionS
 
 var catalogImplementors = []string{"Catalog"}
 
-func (ec *executionContext) _Catalog(ctx context.Context, sel ast.SelectionSet, obj *Catalog) graphql.Marshaler {
+func _Catalog(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Catalog) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, catalogImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12386,52 +10428,52 @@ func (ec *executionContext) _Catalog(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Catalog")
 		case "name":
-			out.Values[i] = ec._Catalog_name(ctx, field, obj)
+			out.Values[i] = _Catalog_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "digest":
-			out.Values[i] = ec._Catalog_digest(ctx, field, obj)
+			out.Values[i] = _Catalog_digest(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "version":
-			out.Values[i] = ec._Catalog_version(ctx, field, obj)
+			out.Values[i] = _Catalog_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "image":
-			out.Values[i] = ec._Catalog_image(ctx, field, obj)
+			out.Values[i] = _Catalog_image(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "priority":
-			out.Values[i] = ec._Catalog_priority(ctx, field, obj)
+			out.Values[i] = _Catalog_priority(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "lastModified":
-			out.Values[i] = ec._Catalog_lastModified(ctx, field, obj)
+			out.Values[i] = _Catalog_lastModified(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "url":
-			out.Values[i] = ec._Catalog_url(ctx, field, obj)
+			out.Values[i] = _Catalog_url(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "counts":
-			out.Values[i] = ec._Catalog_counts(ctx, field, obj)
+			out.Values[i] = _Catalog_counts(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "invalidPackages":
-			out.Values[i] = ec._Catalog_invalidPackages(ctx, field, obj)
+			out.Values[i] = _Catalog_invalidPackages(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "schemas":
-			out.Values[i] = ec._Catalog_schemas(ctx, field, obj)
+			out.Values[i] = _Catalog_schemas(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12460,7 +10502,7 @@ func (ec *executionContext) _Catalog(ctx context.Context, sel ast.SelectionSet, 
 
 var channelImplementors = []string{"Channel"}
 
-func (ec *executionContext) _Channel(ctx context.Context, sel ast.SelectionSet, obj *Channel) graphql.Marshaler {
+func _Channel(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Channel) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, channelImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12470,29 +10512,29 @@ func (ec *executionContext) _Channel(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Channel")
 		case "name":
-			out.Values[i] = ec._Channel_name(ctx, field, obj)
+			out.Values[i] = _Channel_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "hash":
-			out.Values[i] = ec._Channel_hash(ctx, field, obj)
+			out.Values[i] = _Channel_hash(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "package":
-			out.Values[i] = ec._Channel_package(ctx, field, obj)
+			out.Values[i] = _Channel_package(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "deprecation":
-			out.Values[i] = ec._Channel_deprecation(ctx, field, obj)
+			out.Values[i] = _Channel_deprecation(ctx, ec, field, obj)
 		case "head":
-			out.Values[i] = ec._Channel_head(ctx, field, obj)
+			out.Values[i] = _Channel_head(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "entries":
-			out.Values[i] = ec._Channel_entries(ctx, field, obj)
+			out.Values[i] = _Channel_entries(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -12505,7 +10547,7 @@ func (ec *executionContext) _Channel(ctx context.Context, sel ast.SelectionSet, 
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Channel_upgrades(ctx, field, obj)
+				res = _Channel_upgrades(ctx, ec, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -12533,7 +10575,7 @@ func (ec *executionContext) _Channel(ctx context.Context, sel ast.SelectionSet, 
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "properties":
-			out.Values[i] = ec._Channel_properties(ctx, field, obj)
+			out.Values[i] = _Channel_properties(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -12562,7 +10604,7 @@ func (ec *executionContext) _Channel(ctx context.Context, sel ast.SelectionSet, 
 
 var channelConnectionImplementors = []string{"ChannelConnection"}
 
-func (ec *executionContext) _ChannelConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Channel]) graphql.Marshaler {
+func _ChannelConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Connection[*Channel]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, channelConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12572,22 +10614,22 @@ func (ec *executionContext) _ChannelConnection(ctx context.Context, sel ast.Sele
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("ChannelConnection")
 		case "nodes":
-			out.Values[i] = ec._ChannelConnection_nodes(ctx, field, obj)
+			out.Values[i] = _ChannelConnection_nodes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "edges":
-			out.Values[i] = ec._ChannelConnection_edges(ctx, field, obj)
+			out.Values[i] = _ChannelConnection_edges(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "pageInfo":
-			out.Values[i] = ec._ChannelConnection_pageInfo(ctx, field, obj)
+			out.Values[i] = _ChannelConnection_pageInfo(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "totalCount":
-			out.Values[i] = ec._ChannelConnection_totalCount(ctx, field, obj)
+			out.Values[i] = _ChannelConnection_totalCount(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12616,7 +10658,7 @@ func (ec *executionContext) _ChannelConnection(ctx context.Context, sel ast.Sele
 
 var channelEdgeImplementors = []string{"ChannelEdge"}
 
-func (ec *executionContext) _ChannelEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*Channel]) graphql.Marshaler {
+func _ChannelEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Edge[*Channel]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, channelEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12626,12 +10668,12 @@ func (ec *executionContext) _ChannelEdge(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("ChannelEdge")
 		case "cursor":
-			out.Values[i] = ec._ChannelEdge_cursor(ctx, field, obj)
+			out.Values[i] = _ChannelEdge_cursor(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "node":
-			out.Values[i] = ec._ChannelEdge_node(ctx, field, obj)
+			out.Values[i] = _ChannelEdge_node(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12660,7 +10702,7 @@ func (ec *executionContext) _ChannelEdge(ctx context.Context, sel ast.SelectionS
 
 var channelEntryImplementors = []string{"ChannelEntry"}
 
-func (ec *executionContext) _ChannelEntry(ctx context.Context, sel ast.SelectionSet, obj *ChannelEntry) graphql.Marshaler {
+func _ChannelEntry(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *ChannelEntry) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, channelEntryImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12670,28 +10712,28 @@ func (ec *executionContext) _ChannelEntry(ctx context.Context, sel ast.Selection
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("ChannelEntry")
 		case "name":
-			out.Values[i] = ec._ChannelEntry_name(ctx, field, obj)
+			out.Values[i] = _ChannelEntry_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "version":
-			out.Values[i] = ec._ChannelEntry_version(ctx, field, obj)
+			out.Values[i] = _ChannelEntry_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "replaces":
-			out.Values[i] = ec._ChannelEntry_replaces(ctx, field, obj)
+			out.Values[i] = _ChannelEntry_replaces(ctx, ec, field, obj)
 		case "skips":
-			out.Values[i] = ec._ChannelEntry_skips(ctx, field, obj)
+			out.Values[i] = _ChannelEntry_skips(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "skipRange":
-			out.Values[i] = ec._ChannelEntry_skipRange(ctx, field, obj)
+			out.Values[i] = _ChannelEntry_skipRange(ctx, ec, field, obj)
 		case "deprecation":
-			out.Values[i] = ec._ChannelEntry_deprecation(ctx, field, obj)
+			out.Values[i] = _ChannelEntry_deprecation(ctx, ec, field, obj)
 		case "bundle":
-			out.Values[i] = ec._ChannelEntry_bundle(ctx, field, obj)
+			out.Values[i] = _ChannelEntry_bundle(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -12717,7 +10759,7 @@ func (ec *executionContext) _ChannelEntry(ctx context.Context, sel ast.Selection
 
 var countsImplementors = []string{"Counts"}
 
-func (ec *executionContext) _Counts(ctx context.Context, sel ast.SelectionSet, obj *store.Info) graphql.Marshaler {
+func _Counts(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *store.Info) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, countsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12727,27 +10769,27 @@ func (ec *executionContext) _Counts(ctx context.Context, sel ast.SelectionSet, o
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Counts")
 		case "packages":
-			out.Values[i] = ec._Counts_packages(ctx, field, obj)
+			out.Values[i] = _Counts_packages(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "channels":
-			out.Values[i] = ec._Counts_channels(ctx, field, obj)
+			out.Values[i] = _Counts_channels(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "bundles":
-			out.Values[i] = ec._Counts_bundles(ctx, field, obj)
+			out.Values[i] = _Counts_bundles(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "blobs":
-			out.Values[i] = ec._Counts_blobs(ctx, field, obj)
+			out.Values[i] = _Counts_blobs(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "bytes":
-			out.Values[i] = ec._Counts_bytes(ctx, field, obj)
+			out.Values[i] = _Counts_bytes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12776,7 +10818,7 @@ func (ec *executionContext) _Counts(ctx context.Context, sel ast.SelectionSet, o
 
 var deprecationImplementors = []string{"Deprecation"}
 
-func (ec *executionContext) _Deprecation(ctx context.Context, sel ast.SelectionSet, obj *Deprecation) graphql.Marshaler {
+func _Deprecation(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Deprecation) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deprecationImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12786,7 +10828,7 @@ func (ec *executionContext) _Deprecation(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Deprecation")
 		case "message":
-			out.Values[i] = ec._Deprecation_message(ctx, field, obj)
+			out.Values[i] = _Deprecation_message(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12815,7 +10857,7 @@ func (ec *executionContext) _Deprecation(ctx context.Context, sel ast.SelectionS
 
 var deprecationEntryImplementors = []string{"DeprecationEntry"}
 
-func (ec *executionContext) _DeprecationEntry(ctx context.Context, sel ast.SelectionSet, obj *DeprecationEntry) graphql.Marshaler {
+func _DeprecationEntry(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *DeprecationEntry) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deprecationEntryImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12825,12 +10867,12 @@ func (ec *executionContext) _DeprecationEntry(ctx context.Context, sel ast.Selec
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeprecationEntry")
 		case "reference":
-			out.Values[i] = ec._DeprecationEntry_reference(ctx, field, obj)
+			out.Values[i] = _DeprecationEntry_reference(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "message":
-			out.Values[i] = ec._DeprecationEntry_message(ctx, field, obj)
+			out.Values[i] = _DeprecationEntry_message(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12859,7 +10901,7 @@ func (ec *executionContext) _DeprecationEntry(ctx context.Context, sel ast.Selec
 
 var deprecationReferenceImplementors = []string{"DeprecationReference"}
 
-func (ec *executionContext) _DeprecationReference(ctx context.Context, sel ast.SelectionSet, obj *DeprecationReference) graphql.Marshaler {
+func _DeprecationReference(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *DeprecationReference) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deprecationReferenceImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12869,12 +10911,12 @@ func (ec *executionContext) _DeprecationReference(ctx context.Context, sel ast.S
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeprecationReference")
 		case "schema":
-			out.Values[i] = ec._DeprecationReference_schema(ctx, field, obj)
+			out.Values[i] = _DeprecationReference_schema(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "name":
-			out.Values[i] = ec._DeprecationReference_name(ctx, field, obj)
+			out.Values[i] = _DeprecationReference_name(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -12900,7 +10942,7 @@ func (ec *executionContext) _DeprecationReference(ctx context.Context, sel ast.S
 
 var deprecationsImplementors = []string{"Deprecations"}
 
-func (ec *executionContext) _Deprecations(ctx context.Context, sel ast.SelectionSet, obj *Deprecations) graphql.Marshaler {
+func _Deprecations(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Deprecations) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deprecationsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12910,12 +10952,12 @@ func (ec *executionContext) _Deprecations(ctx context.Context, sel ast.Selection
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Deprecations")
 		case "package":
-			out.Values[i] = ec._Deprecations_package(ctx, field, obj)
+			out.Values[i] = _Deprecations_package(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "entries":
-			out.Values[i] = ec._Deprecations_entries(ctx, field, obj)
+			out.Values[i] = _Deprecations_entries(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12944,7 +10986,7 @@ func (ec *executionContext) _Deprecations(ctx context.Context, sel ast.Selection
 
 var deprecationsConnectionImplementors = []string{"DeprecationsConnection"}
 
-func (ec *executionContext) _DeprecationsConnection(ctx context.Context, sel ast.SelectionSet, obj *Connection[*Deprecations]) graphql.Marshaler {
+func _DeprecationsConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Connection[*Deprecations]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deprecationsConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -12954,22 +10996,22 @@ func (ec *executionContext) _DeprecationsConnection(ctx context.Context, sel ast
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeprecationsConnection")
 		case "nodes":
-			out.Values[i] = ec._DeprecationsConnection_nodes(ctx, field, obj)
+			out.Values[i] = _DeprecationsConnection_nodes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "edges":
-			out.Values[i] = ec._DeprecationsConnection_edges(ctx, field, obj)
+			out.Values[i] = _DeprecationsConnection_edges(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "pageInfo":
-			out.Values[i] = ec._DeprecationsConnection_pageInfo(ctx, field, obj)
+			out.Values[i] = _DeprecationsConnection_pageInfo(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "totalCount":
-			out.Values[i] = ec._DeprecationsConnection_totalCount(ctx, field, obj)
+			out.Values[i] = _DeprecationsConnection_totalCount(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -12998,7 +11040,7 @@ func (ec *executionContext) _DeprecationsConnection(ctx context.Context, sel ast
 
 var deprecationsEdgeImplementors = []string{"DeprecationsEdge"}
 
-func (ec *executionContext) _DeprecationsEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*Deprecations]) graphql.Marshaler {
+func _DeprecationsEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Edge[*Deprecations]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deprecationsEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13008,12 +11050,12 @@ func (ec *executionContext) _DeprecationsEdge(ctx context.Context, sel ast.Selec
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("DeprecationsEdge")
 		case "cursor":
-			out.Values[i] = ec._DeprecationsEdge_cursor(ctx, field, obj)
+			out.Values[i] = _DeprecationsEdge_cursor(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "node":
-			out.Values[i] = ec._DeprecationsEdge_node(ctx, field, obj)
+			out.Values[i] = _DeprecationsEdge_node(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13042,7 +11084,7 @@ func (ec *executionContext) _DeprecationsEdge(ctx context.Context, sel ast.Selec
 
 var descriptorImplementors = []string{"Descriptor"}
 
-func (ec *executionContext) _Descriptor(ctx context.Context, sel ast.SelectionSet, obj *Descriptor) graphql.Marshaler {
+func _Descriptor(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Descriptor) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, descriptorImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13052,22 +11094,22 @@ func (ec *executionContext) _Descriptor(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Descriptor")
 		case "path":
-			out.Values[i] = ec._Descriptor_path(ctx, field, obj)
+			out.Values[i] = _Descriptor_path(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "displayName":
-			out.Values[i] = ec._Descriptor_displayName(ctx, field, obj)
+			out.Values[i] = _Descriptor_displayName(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec._Descriptor_description(ctx, field, obj)
+			out.Values[i] = _Descriptor_description(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "xDescriptors":
-			out.Values[i] = ec._Descriptor_xDescriptors(ctx, field, obj)
+			out.Values[i] = _Descriptor_xDescriptors(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13096,7 +11138,7 @@ func (ec *executionContext) _Descriptor(ctx context.Context, sel ast.SelectionSe
 
 var facetImplementors = []string{"Facet"}
 
-func (ec *executionContext) _Facet(ctx context.Context, sel ast.SelectionSet, obj *Facet) graphql.Marshaler {
+func _Facet(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Facet) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, facetImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13106,12 +11148,12 @@ func (ec *executionContext) _Facet(ctx context.Context, sel ast.SelectionSet, ob
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Facet")
 		case "name":
-			out.Values[i] = ec._Facet_name(ctx, field, obj)
+			out.Values[i] = _Facet_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "values":
-			out.Values[i] = ec._Facet_values(ctx, field, obj)
+			out.Values[i] = _Facet_values(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13140,7 +11182,7 @@ func (ec *executionContext) _Facet(ctx context.Context, sel ast.SelectionSet, ob
 
 var facetValueImplementors = []string{"FacetValue"}
 
-func (ec *executionContext) _FacetValue(ctx context.Context, sel ast.SelectionSet, obj *FacetValue) graphql.Marshaler {
+func _FacetValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *FacetValue) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, facetValueImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13150,12 +11192,12 @@ func (ec *executionContext) _FacetValue(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("FacetValue")
 		case "value":
-			out.Values[i] = ec._FacetValue_value(ctx, field, obj)
+			out.Values[i] = _FacetValue_value(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "count":
-			out.Values[i] = ec._FacetValue_count(ctx, field, obj)
+			out.Values[i] = _FacetValue_count(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13184,7 +11226,7 @@ func (ec *executionContext) _FacetValue(ctx context.Context, sel ast.SelectionSe
 
 var gVKImplementors = []string{"GVK"}
 
-func (ec *executionContext) _GVK(ctx context.Context, sel ast.SelectionSet, obj *fbc.GVK) graphql.Marshaler {
+func _GVK(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *fbc.GVK) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, gVKImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13194,17 +11236,17 @@ func (ec *executionContext) _GVK(ctx context.Context, sel ast.SelectionSet, obj 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("GVK")
 		case "group":
-			out.Values[i] = ec._GVK_group(ctx, field, obj)
+			out.Values[i] = _GVK_group(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "version":
-			out.Values[i] = ec._GVK_version(ctx, field, obj)
+			out.Values[i] = _GVK_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "kind":
-			out.Values[i] = ec._GVK_kind(ctx, field, obj)
+			out.Values[i] = _GVK_kind(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13233,7 +11275,7 @@ func (ec *executionContext) _GVK(ctx context.Context, sel ast.SelectionSet, obj 
 
 var grantImplementors = []string{"Grant"}
 
-func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, obj *bundle.Grant) graphql.Marshaler {
+func _Grant(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *bundle.Grant) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, grantImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13243,22 +11285,22 @@ func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, ob
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Grant")
 		case "from":
-			out.Values[i] = ec._Grant_from(ctx, field, obj)
+			out.Values[i] = _Grant_from(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "scope":
-			out.Values[i] = ec._Grant_scope(ctx, field, obj)
+			out.Values[i] = _Grant_scope(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "rules":
-			out.Values[i] = ec._Grant_rules(ctx, field, obj)
+			out.Values[i] = _Grant_rules(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "unknown":
-			out.Values[i] = ec._Grant_unknown(ctx, field, obj)
+			out.Values[i] = _Grant_unknown(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13287,7 +11329,7 @@ func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, ob
 
 var installModeImplementors = []string{"InstallMode"}
 
-func (ec *executionContext) _InstallMode(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.InstallMode) graphql.Marshaler {
+func _InstallMode(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *v1alpha1.InstallMode) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, installModeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13297,12 +11339,12 @@ func (ec *executionContext) _InstallMode(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("InstallMode")
 		case "type":
-			out.Values[i] = ec._InstallMode_type(ctx, field, obj)
+			out.Values[i] = _InstallMode_type(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "supported":
-			out.Values[i] = ec._InstallMode_supported(ctx, field, obj)
+			out.Values[i] = _InstallMode_supported(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13331,7 +11373,7 @@ func (ec *executionContext) _InstallMode(ctx context.Context, sel ast.SelectionS
 
 var invalidPackageImplementors = []string{"InvalidPackage"}
 
-func (ec *executionContext) _InvalidPackage(ctx context.Context, sel ast.SelectionSet, obj *store.InvalidPackage) graphql.Marshaler {
+func _InvalidPackage(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *store.InvalidPackage) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, invalidPackageImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13341,17 +11383,17 @@ func (ec *executionContext) _InvalidPackage(ctx context.Context, sel ast.Selecti
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("InvalidPackage")
 		case "name":
-			out.Values[i] = ec._InvalidPackage_name(ctx, field, obj)
+			out.Values[i] = _InvalidPackage_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "reason":
-			out.Values[i] = ec._InvalidPackage_reason(ctx, field, obj)
+			out.Values[i] = _InvalidPackage_reason(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "hash":
-			out.Values[i] = ec._InvalidPackage_hash(ctx, field, obj)
+			out.Values[i] = _InvalidPackage_hash(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13380,7 +11422,7 @@ func (ec *executionContext) _InvalidPackage(ctx context.Context, sel ast.Selecti
 
 var keyValueImplementors = []string{"KeyValue"}
 
-func (ec *executionContext) _KeyValue(ctx context.Context, sel ast.SelectionSet, obj *KeyValue) graphql.Marshaler {
+func _KeyValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *KeyValue) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, keyValueImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13390,12 +11432,12 @@ func (ec *executionContext) _KeyValue(ctx context.Context, sel ast.SelectionSet,
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("KeyValue")
 		case "key":
-			out.Values[i] = ec._KeyValue_key(ctx, field, obj)
+			out.Values[i] = _KeyValue_key(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "value":
-			out.Values[i] = ec._KeyValue_value(ctx, field, obj)
+			out.Values[i] = _KeyValue_value(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13424,7 +11466,7 @@ func (ec *executionContext) _KeyValue(ctx context.Context, sel ast.SelectionSet,
 
 var linkImplementors = []string{"Link"}
 
-func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.AppLink) graphql.Marshaler {
+func _Link(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *v1alpha1.AppLink) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, linkImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13434,12 +11476,12 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Link")
 		case "name":
-			out.Values[i] = ec._Link_name(ctx, field, obj)
+			out.Values[i] = _Link_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "url":
-			out.Values[i] = ec._Link_url(ctx, field, obj)
+			out.Values[i] = _Link_url(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13468,7 +11510,7 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 
 var maintainerImplementors = []string{"Maintainer"}
 
-func (ec *executionContext) _Maintainer(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.Maintainer) graphql.Marshaler {
+func _Maintainer(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *v1alpha1.Maintainer) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, maintainerImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13478,12 +11520,12 @@ func (ec *executionContext) _Maintainer(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Maintainer")
 		case "name":
-			out.Values[i] = ec._Maintainer_name(ctx, field, obj)
+			out.Values[i] = _Maintainer_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "email":
-			out.Values[i] = ec._Maintainer_email(ctx, field, obj)
+			out.Values[i] = _Maintainer_email(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13512,7 +11554,7 @@ func (ec *executionContext) _Maintainer(ctx context.Context, sel ast.SelectionSe
 
 var packageImplementors = []string{"Package"}
 
-func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, obj *Package) graphql.Marshaler {
+func _Package(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Package) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, packageImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13522,105 +11564,105 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Package")
 		case "name":
-			out.Values[i] = ec._Package_name(ctx, field, obj)
+			out.Values[i] = _Package_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "hash":
-			out.Values[i] = ec._Package_hash(ctx, field, obj)
+			out.Values[i] = _Package_hash(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "catalog":
-			out.Values[i] = ec._Package_catalog(ctx, field, obj)
+			out.Values[i] = _Package_catalog(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "displayName":
-			out.Values[i] = ec._Package_displayName(ctx, field, obj)
+			out.Values[i] = _Package_displayName(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "shortDescription":
-			out.Values[i] = ec._Package_shortDescription(ctx, field, obj)
+			out.Values[i] = _Package_shortDescription(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "description":
-			out.Values[i] = ec._Package_description(ctx, field, obj)
+			out.Values[i] = _Package_description(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "provider":
-			out.Values[i] = ec._Package_provider(ctx, field, obj)
+			out.Values[i] = _Package_provider(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "keywords":
-			out.Values[i] = ec._Package_keywords(ctx, field, obj)
+			out.Values[i] = _Package_keywords(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "categories":
-			out.Values[i] = ec._Package_categories(ctx, field, obj)
+			out.Values[i] = _Package_categories(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "capabilities":
-			out.Values[i] = ec._Package_capabilities(ctx, field, obj)
+			out.Values[i] = _Package_capabilities(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "provides":
-			out.Values[i] = ec._Package_provides(ctx, field, obj)
+			out.Values[i] = _Package_provides(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "version":
-			out.Values[i] = ec._Package_version(ctx, field, obj)
+			out.Values[i] = _Package_version(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "deprecation":
-			out.Values[i] = ec._Package_deprecation(ctx, field, obj)
+			out.Values[i] = _Package_deprecation(ctx, ec, field, obj)
 		case "iconUrl":
-			out.Values[i] = ec._Package_iconUrl(ctx, field, obj)
+			out.Values[i] = _Package_iconUrl(ctx, ec, field, obj)
 		case "iconHash":
-			out.Values[i] = ec._Package_iconHash(ctx, field, obj)
+			out.Values[i] = _Package_iconHash(ctx, ec, field, obj)
 		case "architectures":
-			out.Values[i] = ec._Package_architectures(ctx, field, obj)
+			out.Values[i] = _Package_architectures(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "operatingSystems":
-			out.Values[i] = ec._Package_operatingSystems(ctx, field, obj)
+			out.Values[i] = _Package_operatingSystems(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "features":
-			out.Values[i] = ec._Package_features(ctx, field, obj)
+			out.Values[i] = _Package_features(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "installModes":
-			out.Values[i] = ec._Package_installModes(ctx, field, obj)
+			out.Values[i] = _Package_installModes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "defaultChannel":
-			out.Values[i] = ec._Package_defaultChannel(ctx, field, obj)
+			out.Values[i] = _Package_defaultChannel(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "channels":
-			out.Values[i] = ec._Package_channels(ctx, field, obj)
+			out.Values[i] = _Package_channels(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "channel":
-			out.Values[i] = ec._Package_channel(ctx, field, obj)
+			out.Values[i] = _Package_channel(ctx, ec, field, obj)
 		case "head":
-			out.Values[i] = ec._Package_head(ctx, field, obj)
+			out.Values[i] = _Package_head(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -13633,7 +11675,7 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Package_bundles(ctx, field, obj)
+				res = _Package_bundles(ctx, ec, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -13661,7 +11703,7 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "blobs":
-			out.Values[i] = ec._Package_blobs(ctx, field, obj)
+			out.Values[i] = _Package_blobs(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -13690,7 +11732,7 @@ func (ec *executionContext) _Package(ctx context.Context, sel ast.SelectionSet, 
 
 var packageConnectionImplementors = []string{"PackageConnection"}
 
-func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.SelectionSet, obj *PackageConnection) graphql.Marshaler {
+func _PackageConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *PackageConnection) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, packageConnectionImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13700,22 +11742,22 @@ func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.Sele
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("PackageConnection")
 		case "nodes":
-			out.Values[i] = ec._PackageConnection_nodes(ctx, field, obj)
+			out.Values[i] = _PackageConnection_nodes(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "edges":
-			out.Values[i] = ec._PackageConnection_edges(ctx, field, obj)
+			out.Values[i] = _PackageConnection_edges(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "pageInfo":
-			out.Values[i] = ec._PackageConnection_pageInfo(ctx, field, obj)
+			out.Values[i] = _PackageConnection_pageInfo(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "totalCount":
-			out.Values[i] = ec._PackageConnection_totalCount(ctx, field, obj)
+			out.Values[i] = _PackageConnection_totalCount(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -13728,7 +11770,7 @@ func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.Sele
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._PackageConnection_facets(ctx, field, obj)
+				res = _PackageConnection_facets(ctx, ec, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -13780,7 +11822,7 @@ func (ec *executionContext) _PackageConnection(ctx context.Context, sel ast.Sele
 
 var packageEdgeImplementors = []string{"PackageEdge"}
 
-func (ec *executionContext) _PackageEdge(ctx context.Context, sel ast.SelectionSet, obj *Edge[*Package]) graphql.Marshaler {
+func _PackageEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Edge[*Package]) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, packageEdgeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13790,12 +11832,12 @@ func (ec *executionContext) _PackageEdge(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("PackageEdge")
 		case "cursor":
-			out.Values[i] = ec._PackageEdge_cursor(ctx, field, obj)
+			out.Values[i] = _PackageEdge_cursor(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "node":
-			out.Values[i] = ec._PackageEdge_node(ctx, field, obj)
+			out.Values[i] = _PackageEdge_node(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13824,7 +11866,7 @@ func (ec *executionContext) _PackageEdge(ctx context.Context, sel ast.SelectionS
 
 var pageInfoImplementors = []string{"PageInfo"}
 
-func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet, obj *PageInfo) graphql.Marshaler {
+func _PageInfo(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *PageInfo) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, pageInfoImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13834,12 +11876,12 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("PageInfo")
 		case "hasNextPage":
-			out.Values[i] = ec._PageInfo_hasNextPage(ctx, field, obj)
+			out.Values[i] = _PageInfo_hasNextPage(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "endCursor":
-			out.Values[i] = ec._PageInfo_endCursor(ctx, field, obj)
+			out.Values[i] = _PageInfo_endCursor(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -13865,7 +11907,7 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 
 var permissionsImplementors = []string{"Permissions"}
 
-func (ec *executionContext) _Permissions(ctx context.Context, sel ast.SelectionSet, obj *bundle.Permissions) graphql.Marshaler {
+func _Permissions(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *bundle.Permissions) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, permissionsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13875,32 +11917,32 @@ func (ec *executionContext) _Permissions(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Permissions")
 		case "serviceAccounts":
-			out.Values[i] = ec._Permissions_serviceAccounts(ctx, field, obj)
+			out.Values[i] = _Permissions_serviceAccounts(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "webhooks":
-			out.Values[i] = ec._Permissions_webhooks(ctx, field, obj)
+			out.Values[i] = _Permissions_webhooks(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "clusterWideSecrets":
-			out.Values[i] = ec._Permissions_clusterWideSecrets(ctx, field, obj)
+			out.Values[i] = _Permissions_clusterWideSecrets(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "risks":
-			out.Values[i] = ec._Permissions_risks(ctx, field, obj)
+			out.Values[i] = _Permissions_risks(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "fromCatalog":
-			out.Values[i] = ec._Permissions_fromCatalog(ctx, field, obj)
+			out.Values[i] = _Permissions_fromCatalog(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "faults":
-			out.Values[i] = ec._Permissions_faults(ctx, field, obj)
+			out.Values[i] = _Permissions_faults(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13929,7 +11971,7 @@ func (ec *executionContext) _Permissions(ctx context.Context, sel ast.SelectionS
 
 var policyRuleImplementors = []string{"PolicyRule"}
 
-func (ec *executionContext) _PolicyRule(ctx context.Context, sel ast.SelectionSet, obj *bundle.Rule) graphql.Marshaler {
+func _PolicyRule(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *bundle.Rule) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, policyRuleImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -13939,32 +11981,32 @@ func (ec *executionContext) _PolicyRule(ctx context.Context, sel ast.SelectionSe
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("PolicyRule")
 		case "verbs":
-			out.Values[i] = ec._PolicyRule_verbs(ctx, field, obj)
+			out.Values[i] = _PolicyRule_verbs(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "apiGroups":
-			out.Values[i] = ec._PolicyRule_apiGroups(ctx, field, obj)
+			out.Values[i] = _PolicyRule_apiGroups(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "resources":
-			out.Values[i] = ec._PolicyRule_resources(ctx, field, obj)
+			out.Values[i] = _PolicyRule_resources(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "resourceNames":
-			out.Values[i] = ec._PolicyRule_resourceNames(ctx, field, obj)
+			out.Values[i] = _PolicyRule_resourceNames(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "nonResourceURLs":
-			out.Values[i] = ec._PolicyRule_nonResourceURLs(ctx, field, obj)
+			out.Values[i] = _PolicyRule_nonResourceURLs(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "risks":
-			out.Values[i] = ec._PolicyRule_risks(ctx, field, obj)
+			out.Values[i] = _PolicyRule_risks(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13993,7 +12035,7 @@ func (ec *executionContext) _PolicyRule(ctx context.Context, sel ast.SelectionSe
 
 var propertyImplementors = []string{"Property"}
 
-func (ec *executionContext) _Property(ctx context.Context, sel ast.SelectionSet, obj *Property) graphql.Marshaler {
+func _Property(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Property) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, propertyImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14003,12 +12045,12 @@ func (ec *executionContext) _Property(ctx context.Context, sel ast.SelectionSet,
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Property")
 		case "type":
-			out.Values[i] = ec._Property_type(ctx, field, obj)
+			out.Values[i] = _Property_type(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "value":
-			out.Values[i] = ec._Property_value(ctx, field, obj)
+			out.Values[i] = _Property_value(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14037,7 +12079,7 @@ func (ec *executionContext) _Property(ctx context.Context, sel ast.SelectionSet,
 
 var providerImplementors = []string{"Provider"}
 
-func (ec *executionContext) _Provider(ctx context.Context, sel ast.SelectionSet, obj *v1alpha1.AppLink) graphql.Marshaler {
+func _Provider(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *v1alpha1.AppLink) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, providerImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14047,12 +12089,12 @@ func (ec *executionContext) _Provider(ctx context.Context, sel ast.SelectionSet,
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Provider")
 		case "name":
-			out.Values[i] = ec._Provider_name(ctx, field, obj)
+			out.Values[i] = _Provider_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "url":
-			out.Values[i] = ec._Provider_url(ctx, field, obj)
+			out.Values[i] = _Provider_url(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14081,7 +12123,7 @@ func (ec *executionContext) _Provider(ctx context.Context, sel ast.SelectionSet,
 
 var queryImplementors = []string{"Query"}
 
-func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
+func _Query(ctx context.Context, ec *executionContext, sel ast.SelectionSet) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, queryImplementors)
 	ctx = graphql.WithFieldContext(ctx, &graphql.FieldContext{
 		Object: "Query",
@@ -14107,7 +12149,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Query_catalogs(ctx, field)
+				res = _Query_catalogs(ctx, ec, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -14129,7 +12171,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Query_packages(ctx, field)
+				res = _Query_packages(ctx, ec, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -14151,7 +12193,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Query_package(ctx, field)
+				res = _Query_package(ctx, ec, field)
 				return res
 			}
 
@@ -14170,7 +12212,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Query_channels(ctx, field)
+				res = _Query_channels(ctx, ec, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -14192,7 +12234,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Query_bundles(ctx, field)
+				res = _Query_bundles(ctx, ec, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -14214,7 +12256,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Query_deprecations(ctx, field)
+				res = _Query_deprecations(ctx, ec, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -14236,7 +12278,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 						ec.Error(ctx, ec.Recover(ctx, r))
 					}
 				}()
-				res = ec._Query_blobs(ctx, field)
+				res = _Query_blobs(ctx, ec, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -14251,11 +12293,11 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Query___type(ctx, field)
+				return _Query___type(ctx, ec, field)
 			})
 		case "__schema":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Query___schema(ctx, field)
+				return _Query___schema(ctx, ec, field)
 			})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -14282,7 +12324,7 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 
 var relatedImageImplementors = []string{"RelatedImage"}
 
-func (ec *executionContext) _RelatedImage(ctx context.Context, sel ast.SelectionSet, obj *declcfg.RelatedImage) graphql.Marshaler {
+func _RelatedImage(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *declcfg.RelatedImage) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, relatedImageImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14292,12 +12334,12 @@ func (ec *executionContext) _RelatedImage(ctx context.Context, sel ast.Selection
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("RelatedImage")
 		case "name":
-			out.Values[i] = ec._RelatedImage_name(ctx, field, obj)
+			out.Values[i] = _RelatedImage_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "image":
-			out.Values[i] = ec._RelatedImage_image(ctx, field, obj)
+			out.Values[i] = _RelatedImage_image(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14326,7 +12368,7 @@ func (ec *executionContext) _RelatedImage(ctx context.Context, sel ast.Selection
 
 var requiredPackageImplementors = []string{"RequiredPackage"}
 
-func (ec *executionContext) _RequiredPackage(ctx context.Context, sel ast.SelectionSet, obj *property.PackageRequired) graphql.Marshaler {
+func _RequiredPackage(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *property.PackageRequired) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, requiredPackageImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14336,12 +12378,12 @@ func (ec *executionContext) _RequiredPackage(ctx context.Context, sel ast.Select
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("RequiredPackage")
 		case "packageName":
-			out.Values[i] = ec._RequiredPackage_packageName(ctx, field, obj)
+			out.Values[i] = _RequiredPackage_packageName(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "versionRange":
-			out.Values[i] = ec._RequiredPackage_versionRange(ctx, field, obj)
+			out.Values[i] = _RequiredPackage_versionRange(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14370,7 +12412,7 @@ func (ec *executionContext) _RequiredPackage(ctx context.Context, sel ast.Select
 
 var schemaCountImplementors = []string{"SchemaCount"}
 
-func (ec *executionContext) _SchemaCount(ctx context.Context, sel ast.SelectionSet, obj *SchemaCount) graphql.Marshaler {
+func _SchemaCount(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *SchemaCount) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, schemaCountImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14380,12 +12422,12 @@ func (ec *executionContext) _SchemaCount(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("SchemaCount")
 		case "name":
-			out.Values[i] = ec._SchemaCount_name(ctx, field, obj)
+			out.Values[i] = _SchemaCount_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "blobs":
-			out.Values[i] = ec._SchemaCount_blobs(ctx, field, obj)
+			out.Values[i] = _SchemaCount_blobs(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14414,7 +12456,7 @@ func (ec *executionContext) _SchemaCount(ctx context.Context, sel ast.SelectionS
 
 var serviceAccountImplementors = []string{"ServiceAccount"}
 
-func (ec *executionContext) _ServiceAccount(ctx context.Context, sel ast.SelectionSet, obj *bundle.ServiceAccount) graphql.Marshaler {
+func _ServiceAccount(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *bundle.ServiceAccount) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, serviceAccountImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14424,12 +12466,12 @@ func (ec *executionContext) _ServiceAccount(ctx context.Context, sel ast.Selecti
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("ServiceAccount")
 		case "name":
-			out.Values[i] = ec._ServiceAccount_name(ctx, field, obj)
+			out.Values[i] = _ServiceAccount_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "grants":
-			out.Values[i] = ec._ServiceAccount_grants(ctx, field, obj)
+			out.Values[i] = _ServiceAccount_grants(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14458,7 +12500,7 @@ func (ec *executionContext) _ServiceAccount(ctx context.Context, sel ast.Selecti
 
 var upgradeImplementors = []string{"Upgrade"}
 
-func (ec *executionContext) _Upgrade(ctx context.Context, sel ast.SelectionSet, obj *Upgrade) graphql.Marshaler {
+func _Upgrade(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *Upgrade) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, upgradeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14468,29 +12510,29 @@ func (ec *executionContext) _Upgrade(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Upgrade")
 		case "from":
-			out.Values[i] = ec._Upgrade_from(ctx, field, obj)
+			out.Values[i] = _Upgrade_from(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "fromVersion":
-			out.Values[i] = ec._Upgrade_fromVersion(ctx, field, obj)
+			out.Values[i] = _Upgrade_fromVersion(ctx, ec, field, obj)
 		case "to":
-			out.Values[i] = ec._Upgrade_to(ctx, field, obj)
+			out.Values[i] = _Upgrade_to(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "toVersion":
-			out.Values[i] = ec._Upgrade_toVersion(ctx, field, obj)
+			out.Values[i] = _Upgrade_toVersion(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "kind":
-			out.Values[i] = ec._Upgrade_kind(ctx, field, obj)
+			out.Values[i] = _Upgrade_kind(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "range":
-			out.Values[i] = ec._Upgrade_range(ctx, field, obj)
+			out.Values[i] = _Upgrade_range(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14516,7 +12558,7 @@ func (ec *executionContext) _Upgrade(ctx context.Context, sel ast.SelectionSet, 
 
 var webhookImplementors = []string{"Webhook"}
 
-func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, obj *bundle.Webhook) graphql.Marshaler {
+func _Webhook(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *bundle.Webhook) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, webhookImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14526,22 +12568,22 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Webhook")
 		case "name":
-			out.Values[i] = ec._Webhook_name(ctx, field, obj)
+			out.Values[i] = _Webhook_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "type":
-			out.Values[i] = ec._Webhook_type(ctx, field, obj)
+			out.Values[i] = _Webhook_type(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "resources":
-			out.Values[i] = ec._Webhook_resources(ctx, field, obj)
+			out.Values[i] = _Webhook_resources(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "allNamespaces":
-			out.Values[i] = ec._Webhook_allNamespaces(ctx, field, obj)
+			out.Values[i] = _Webhook_allNamespaces(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14570,7 +12612,7 @@ func (ec *executionContext) _Webhook(ctx context.Context, sel ast.SelectionSet, 
 
 var __DirectiveImplementors = []string{"__Directive"}
 
-func (ec *executionContext) ___Directive(ctx context.Context, sel ast.SelectionSet, obj *introspection.Directive) graphql.Marshaler {
+func ___Directive(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *introspection.Directive) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, __DirectiveImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14580,24 +12622,24 @@ func (ec *executionContext) ___Directive(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("__Directive")
 		case "name":
-			out.Values[i] = ec.___Directive_name(ctx, field, obj)
+			out.Values[i] = ___Directive_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec.___Directive_description(ctx, field, obj)
+			out.Values[i] = ___Directive_description(ctx, ec, field, obj)
 		case "isRepeatable":
-			out.Values[i] = ec.___Directive_isRepeatable(ctx, field, obj)
+			out.Values[i] = ___Directive_isRepeatable(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "locations":
-			out.Values[i] = ec.___Directive_locations(ctx, field, obj)
+			out.Values[i] = ___Directive_locations(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "args":
-			out.Values[i] = ec.___Directive_args(ctx, field, obj)
+			out.Values[i] = ___Directive_args(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14626,7 +12668,7 @@ func (ec *executionContext) ___Directive(ctx context.Context, sel ast.SelectionS
 
 var __EnumValueImplementors = []string{"__EnumValue"}
 
-func (ec *executionContext) ___EnumValue(ctx context.Context, sel ast.SelectionSet, obj *introspection.EnumValue) graphql.Marshaler {
+func ___EnumValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *introspection.EnumValue) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, __EnumValueImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14636,19 +12678,19 @@ func (ec *executionContext) ___EnumValue(ctx context.Context, sel ast.SelectionS
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("__EnumValue")
 		case "name":
-			out.Values[i] = ec.___EnumValue_name(ctx, field, obj)
+			out.Values[i] = ___EnumValue_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec.___EnumValue_description(ctx, field, obj)
+			out.Values[i] = ___EnumValue_description(ctx, ec, field, obj)
 		case "isDeprecated":
-			out.Values[i] = ec.___EnumValue_isDeprecated(ctx, field, obj)
+			out.Values[i] = ___EnumValue_isDeprecated(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "deprecationReason":
-			out.Values[i] = ec.___EnumValue_deprecationReason(ctx, field, obj)
+			out.Values[i] = ___EnumValue_deprecationReason(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14674,7 +12716,7 @@ func (ec *executionContext) ___EnumValue(ctx context.Context, sel ast.SelectionS
 
 var __FieldImplementors = []string{"__Field"}
 
-func (ec *executionContext) ___Field(ctx context.Context, sel ast.SelectionSet, obj *introspection.Field) graphql.Marshaler {
+func ___Field(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *introspection.Field) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, __FieldImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14684,29 +12726,29 @@ func (ec *executionContext) ___Field(ctx context.Context, sel ast.SelectionSet, 
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("__Field")
 		case "name":
-			out.Values[i] = ec.___Field_name(ctx, field, obj)
+			out.Values[i] = ___Field_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec.___Field_description(ctx, field, obj)
+			out.Values[i] = ___Field_description(ctx, ec, field, obj)
 		case "args":
-			out.Values[i] = ec.___Field_args(ctx, field, obj)
+			out.Values[i] = ___Field_args(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "type":
-			out.Values[i] = ec.___Field_type(ctx, field, obj)
+			out.Values[i] = ___Field_type(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "isDeprecated":
-			out.Values[i] = ec.___Field_isDeprecated(ctx, field, obj)
+			out.Values[i] = ___Field_isDeprecated(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "deprecationReason":
-			out.Values[i] = ec.___Field_deprecationReason(ctx, field, obj)
+			out.Values[i] = ___Field_deprecationReason(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14732,7 +12774,7 @@ func (ec *executionContext) ___Field(ctx context.Context, sel ast.SelectionSet, 
 
 var __InputValueImplementors = []string{"__InputValue"}
 
-func (ec *executionContext) ___InputValue(ctx context.Context, sel ast.SelectionSet, obj *introspection.InputValue) graphql.Marshaler {
+func ___InputValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *introspection.InputValue) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, __InputValueImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14742,26 +12784,26 @@ func (ec *executionContext) ___InputValue(ctx context.Context, sel ast.Selection
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("__InputValue")
 		case "name":
-			out.Values[i] = ec.___InputValue_name(ctx, field, obj)
+			out.Values[i] = ___InputValue_name(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "description":
-			out.Values[i] = ec.___InputValue_description(ctx, field, obj)
+			out.Values[i] = ___InputValue_description(ctx, ec, field, obj)
 		case "type":
-			out.Values[i] = ec.___InputValue_type(ctx, field, obj)
+			out.Values[i] = ___InputValue_type(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "defaultValue":
-			out.Values[i] = ec.___InputValue_defaultValue(ctx, field, obj)
+			out.Values[i] = ___InputValue_defaultValue(ctx, ec, field, obj)
 		case "isDeprecated":
-			out.Values[i] = ec.___InputValue_isDeprecated(ctx, field, obj)
+			out.Values[i] = ___InputValue_isDeprecated(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "deprecationReason":
-			out.Values[i] = ec.___InputValue_deprecationReason(ctx, field, obj)
+			out.Values[i] = ___InputValue_deprecationReason(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14787,7 +12829,7 @@ func (ec *executionContext) ___InputValue(ctx context.Context, sel ast.Selection
 
 var __SchemaImplementors = []string{"__Schema"}
 
-func (ec *executionContext) ___Schema(ctx context.Context, sel ast.SelectionSet, obj *introspection.Schema) graphql.Marshaler {
+func ___Schema(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *introspection.Schema) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, __SchemaImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14797,23 +12839,23 @@ func (ec *executionContext) ___Schema(ctx context.Context, sel ast.SelectionSet,
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("__Schema")
 		case "description":
-			out.Values[i] = ec.___Schema_description(ctx, field, obj)
+			out.Values[i] = ___Schema_description(ctx, ec, field, obj)
 		case "types":
-			out.Values[i] = ec.___Schema_types(ctx, field, obj)
+			out.Values[i] = ___Schema_types(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "queryType":
-			out.Values[i] = ec.___Schema_queryType(ctx, field, obj)
+			out.Values[i] = ___Schema_queryType(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "mutationType":
-			out.Values[i] = ec.___Schema_mutationType(ctx, field, obj)
+			out.Values[i] = ___Schema_mutationType(ctx, ec, field, obj)
 		case "subscriptionType":
-			out.Values[i] = ec.___Schema_subscriptionType(ctx, field, obj)
+			out.Values[i] = ___Schema_subscriptionType(ctx, ec, field, obj)
 		case "directives":
-			out.Values[i] = ec.___Schema_directives(ctx, field, obj)
+			out.Values[i] = ___Schema_directives(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14842,7 +12884,7 @@ func (ec *executionContext) ___Schema(ctx context.Context, sel ast.SelectionSet,
 
 var __TypeImplementors = []string{"__Type"}
 
-func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, obj *introspection.Type) graphql.Marshaler {
+func ___Type(ctx context.Context, ec *executionContext, sel ast.SelectionSet, obj *introspection.Type) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, __TypeImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -14852,30 +12894,30 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("__Type")
 		case "kind":
-			out.Values[i] = ec.___Type_kind(ctx, field, obj)
+			out.Values[i] = ___Type_kind(ctx, ec, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "name":
-			out.Values[i] = ec.___Type_name(ctx, field, obj)
+			out.Values[i] = ___Type_name(ctx, ec, field, obj)
 		case "description":
-			out.Values[i] = ec.___Type_description(ctx, field, obj)
+			out.Values[i] = ___Type_description(ctx, ec, field, obj)
 		case "specifiedByURL":
-			out.Values[i] = ec.___Type_specifiedByURL(ctx, field, obj)
+			out.Values[i] = ___Type_specifiedByURL(ctx, ec, field, obj)
 		case "fields":
-			out.Values[i] = ec.___Type_fields(ctx, field, obj)
+			out.Values[i] = ___Type_fields(ctx, ec, field, obj)
 		case "interfaces":
-			out.Values[i] = ec.___Type_interfaces(ctx, field, obj)
+			out.Values[i] = ___Type_interfaces(ctx, ec, field, obj)
 		case "possibleTypes":
-			out.Values[i] = ec.___Type_possibleTypes(ctx, field, obj)
+			out.Values[i] = ___Type_possibleTypes(ctx, ec, field, obj)
 		case "enumValues":
-			out.Values[i] = ec.___Type_enumValues(ctx, field, obj)
+			out.Values[i] = ___Type_enumValues(ctx, ec, field, obj)
 		case "inputFields":
-			out.Values[i] = ec.___Type_inputFields(ctx, field, obj)
+			out.Values[i] = ___Type_inputFields(ctx, ec, field, obj)
 		case "ofType":
-			out.Values[i] = ec.___Type_ofType(ctx, field, obj)
+			out.Values[i] = ___Type_ofType(ctx, ec, field, obj)
 		case "isOneOf":
-			out.Values[i] = ec.___Type_isOneOf(ctx, field, obj)
+			out.Values[i] = ___Type_isOneOf(ctx, ec, field, obj)
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14903,15 +12945,15 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 
 // region    ***************************** type.gotpl *****************************
 
-func (ec *executionContext) marshalNAPIService2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx context.Context, sel ast.SelectionSet, v v1alpha1.APIServiceDescription) graphql.Marshaler {
-	return ec._APIService(ctx, sel, &v)
+func marshalNAPIService2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.APIServiceDescription) graphql.Marshaler {
+	return _APIService(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.APIServiceDescription) graphql.Marshaler {
+func marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescriptionᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []v1alpha1.APIServiceDescription) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNAPIService2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx, sel, v[i])
+		return marshalNAPIService2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDescription(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -14923,15 +12965,15 @@ func (ec *executionContext) marshalNAPIService2ᚕgithubᚗcomᚋoperatorᚑfram
 	return ret
 }
 
-func (ec *executionContext) marshalNAPIServices2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDefinitions(ctx context.Context, sel ast.SelectionSet, v v1alpha1.APIServiceDefinitions) graphql.Marshaler {
-	return ec._APIServices(ctx, sel, &v)
+func marshalNAPIServices2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIServiceDefinitions(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.APIServiceDefinitions) graphql.Marshaler {
+	return _APIServices(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNBlob2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobᚄ(ctx context.Context, sel ast.SelectionSet, v []*Blob) graphql.Marshaler {
+func marshalNBlob2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Blob) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNBlob2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlob(ctx, sel, v[i])
+		return marshalNBlob2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlob(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -14943,35 +12985,35 @@ func (ec *executionContext) marshalNBlob2ᚕᚖgithubᚗcomᚋoperatorᚑcatalog
 	return ret
 }
 
-func (ec *executionContext) marshalNBlob2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlob(ctx context.Context, sel ast.SelectionSet, v *Blob) graphql.Marshaler {
+func marshalNBlob2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlob(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Blob) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Blob(ctx, sel, v)
+	return _Blob(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNBlobConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Blob]) graphql.Marshaler {
-	return ec._BlobConnection(ctx, sel, &v)
+func marshalNBlobConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v Connection[*Blob]) graphql.Marshaler {
+	return _BlobConnection(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Blob]) graphql.Marshaler {
+func marshalNBlobConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Connection[*Blob]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._BlobConnection(ctx, sel, v)
+	return _BlobConnection(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNBlobEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Edge[*Blob]) graphql.Marshaler {
+func marshalNBlobEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Edge[*Blob]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNBlobEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, sel, v[i])
+		return marshalNBlobEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -14983,22 +13025,22 @@ func (ec *executionContext) marshalNBlobEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcat
 	return ret
 }
 
-func (ec *executionContext) marshalNBlobEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, sel ast.SelectionSet, v *Edge[*Blob]) graphql.Marshaler {
+func marshalNBlobEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Edge[*Blob]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._BlobEdge(ctx, sel, v)
+	return _BlobEdge(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {
+func unmarshalNBoolean2bool(ctx context.Context, ec *executionContext, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.SelectionSet, v bool) graphql.Marshaler {
+func marshalNBoolean2bool(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bool) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalBoolean(v)
 	if res == graphql.Null {
@@ -15009,11 +13051,11 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
-func (ec *executionContext) marshalNBundle2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleᚄ(ctx context.Context, sel ast.SelectionSet, v []*Bundle) graphql.Marshaler {
+func marshalNBundle2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Bundle) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, sel, v[i])
+		return marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15025,35 +13067,35 @@ func (ec *executionContext) marshalNBundle2ᚕᚖgithubᚗcomᚋoperatorᚑcatal
 	return ret
 }
 
-func (ec *executionContext) marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx context.Context, sel ast.SelectionSet, v *Bundle) graphql.Marshaler {
+func marshalNBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Bundle) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Bundle(ctx, sel, v)
+	return _Bundle(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNBundleConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Bundle]) graphql.Marshaler {
-	return ec._BundleConnection(ctx, sel, &v)
+func marshalNBundleConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v Connection[*Bundle]) graphql.Marshaler {
+	return _BundleConnection(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Bundle]) graphql.Marshaler {
+func marshalNBundleConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Connection[*Bundle]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._BundleConnection(ctx, sel, v)
+	return _BundleConnection(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNBundleEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Edge[*Bundle]) graphql.Marshaler {
+func marshalNBundleEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Edge[*Bundle]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNBundleEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, sel, v[i])
+		return marshalNBundleEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15065,21 +13107,21 @@ func (ec *executionContext) marshalNBundleEdge2ᚕᚖgithubᚗcomᚋoperatorᚑc
 	return ret
 }
 
-func (ec *executionContext) marshalNBundleEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, sel ast.SelectionSet, v *Edge[*Bundle]) graphql.Marshaler {
+func marshalNBundleEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Edge[*Bundle]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._BundleEdge(ctx, sel, v)
+	return _BundleEdge(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNBundleFile2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFileᚄ(ctx context.Context, sel ast.SelectionSet, v []*BundleFile) graphql.Marshaler {
+func marshalNBundleFile2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFileᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*BundleFile) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNBundleFile2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFile(ctx, sel, v[i])
+		return marshalNBundleFile2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFile(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15091,25 +13133,25 @@ func (ec *executionContext) marshalNBundleFile2ᚕᚖgithubᚗcomᚋoperatorᚑc
 	return ret
 }
 
-func (ec *executionContext) marshalNBundleFile2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFile(ctx context.Context, sel ast.SelectionSet, v *BundleFile) graphql.Marshaler {
+func marshalNBundleFile2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFile(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *BundleFile) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._BundleFile(ctx, sel, v)
+	return _BundleFile(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNBundleObject2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObject(ctx context.Context, sel ast.SelectionSet, v bundle.Object) graphql.Marshaler {
-	return ec._BundleObject(ctx, sel, &v)
+func marshalNBundleObject2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObject(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bundle.Object) graphql.Marshaler {
+	return _BundleObject(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObjectᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Object) graphql.Marshaler {
+func marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObjectᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []bundle.Object) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNBundleObject2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObject(ctx, sel, v[i])
+		return marshalNBundleObject2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐObject(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15121,11 +13163,11 @@ func (ec *executionContext) marshalNBundleObject2ᚕgithubᚗcomᚋoperatorᚑca
 	return ret
 }
 
-func (ec *executionContext) marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx context.Context, sel ast.SelectionSet, v []*CRD) graphql.Marshaler {
+func marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*CRD) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRD(ctx, sel, v[i])
+		return marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRD(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15137,25 +13179,25 @@ func (ec *executionContext) marshalNCRD2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogs
 	return ret
 }
 
-func (ec *executionContext) marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRD(ctx context.Context, sel ast.SelectionSet, v *CRD) graphql.Marshaler {
+func marshalNCRD2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRD(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *CRD) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._CRD(ctx, sel, v)
+	return _CRD(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNCRDResource2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReference(ctx context.Context, sel ast.SelectionSet, v v1alpha1.APIResourceReference) graphql.Marshaler {
-	return ec._CRDResource(ctx, sel, &v)
+func marshalNCRDResource2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReference(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.APIResourceReference) graphql.Marshaler {
+	return _CRDResource(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNCRDResource2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReferenceᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.APIResourceReference) graphql.Marshaler {
+func marshalNCRDResource2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReferenceᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []v1alpha1.APIResourceReference) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNCRDResource2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReference(ctx, sel, v[i])
+		return marshalNCRDResource2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAPIResourceReference(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15167,21 +13209,21 @@ func (ec *executionContext) marshalNCRDResource2ᚕgithubᚗcomᚋoperatorᚑfra
 	return ret
 }
 
-func (ec *executionContext) marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx context.Context, sel ast.SelectionSet, v *CRDs) graphql.Marshaler {
+func marshalNCRDs2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCRDs(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *CRDs) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._CRDs(ctx, sel, v)
+	return _CRDs(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNCatalog2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalogᚄ(ctx context.Context, sel ast.SelectionSet, v []*Catalog) graphql.Marshaler {
+func marshalNCatalog2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalogᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Catalog) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, sel, v[i])
+		return marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15193,21 +13235,21 @@ func (ec *executionContext) marshalNCatalog2ᚕᚖgithubᚗcomᚋoperatorᚑcata
 	return ret
 }
 
-func (ec *executionContext) marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx context.Context, sel ast.SelectionSet, v *Catalog) graphql.Marshaler {
+func marshalNCatalog2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCatalog(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Catalog) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Catalog(ctx, sel, v)
+	return _Catalog(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx context.Context, sel ast.SelectionSet, v []*Channel) graphql.Marshaler {
+func marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Channel) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, sel, v[i])
+		return marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15219,35 +13261,35 @@ func (ec *executionContext) marshalNChannel2ᚕᚖgithubᚗcomᚋoperatorᚑcata
 	return ret
 }
 
-func (ec *executionContext) marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx context.Context, sel ast.SelectionSet, v *Channel) graphql.Marshaler {
+func marshalNChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Channel) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Channel(ctx, sel, v)
+	return _Channel(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNChannelConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Channel]) graphql.Marshaler {
-	return ec._ChannelConnection(ctx, sel, &v)
+func marshalNChannelConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v Connection[*Channel]) graphql.Marshaler {
+	return _ChannelConnection(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Channel]) graphql.Marshaler {
+func marshalNChannelConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Connection[*Channel]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._ChannelConnection(ctx, sel, v)
+	return _ChannelConnection(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNChannelEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Edge[*Channel]) graphql.Marshaler {
+func marshalNChannelEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Edge[*Channel]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNChannelEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, sel, v[i])
+		return marshalNChannelEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15259,21 +13301,21 @@ func (ec *executionContext) marshalNChannelEdge2ᚕᚖgithubᚗcomᚋoperatorᚑ
 	return ret
 }
 
-func (ec *executionContext) marshalNChannelEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, sel ast.SelectionSet, v *Edge[*Channel]) graphql.Marshaler {
+func marshalNChannelEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Edge[*Channel]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._ChannelEdge(ctx, sel, v)
+	return _ChannelEdge(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNChannelEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntryᚄ(ctx context.Context, sel ast.SelectionSet, v []*ChannelEntry) graphql.Marshaler {
+func marshalNChannelEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntryᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*ChannelEntry) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNChannelEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntry(ctx, sel, v[i])
+		return marshalNChannelEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntry(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15285,26 +13327,26 @@ func (ec *executionContext) marshalNChannelEntry2ᚕᚖgithubᚗcomᚋoperator�
 	return ret
 }
 
-func (ec *executionContext) marshalNChannelEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntry(ctx context.Context, sel ast.SelectionSet, v *ChannelEntry) graphql.Marshaler {
+func marshalNChannelEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelEntry(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *ChannelEntry) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._ChannelEntry(ctx, sel, v)
+	return _ChannelEntry(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNCounts2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInfo(ctx context.Context, sel ast.SelectionSet, v store.Info) graphql.Marshaler {
-	return ec._Counts(ctx, sel, &v)
+func marshalNCounts2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInfo(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v store.Info) graphql.Marshaler {
+	return _Counts(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) unmarshalNDateTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
+func unmarshalNDateTime2timeᚐTime(ctx context.Context, ec *executionContext, v any) (time.Time, error) {
 	res, err := graphql.UnmarshalTime(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDateTime2timeᚐTime(ctx context.Context, sel ast.SelectionSet, v time.Time) graphql.Marshaler {
+func marshalNDateTime2timeᚐTime(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v time.Time) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalTime(v)
 	if res == graphql.Null {
@@ -15315,11 +13357,11 @@ func (ec *executionContext) marshalNDateTime2timeᚐTime(ctx context.Context, se
 	return res
 }
 
-func (ec *executionContext) marshalNDeprecationEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntryᚄ(ctx context.Context, sel ast.SelectionSet, v []*DeprecationEntry) graphql.Marshaler {
+func marshalNDeprecationEntry2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntryᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*DeprecationEntry) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDeprecationEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntry(ctx, sel, v[i])
+		return marshalNDeprecationEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntry(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15331,31 +13373,31 @@ func (ec *executionContext) marshalNDeprecationEntry2ᚕᚖgithubᚗcomᚋoperat
 	return ret
 }
 
-func (ec *executionContext) marshalNDeprecationEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntry(ctx context.Context, sel ast.SelectionSet, v *DeprecationEntry) graphql.Marshaler {
+func marshalNDeprecationEntry2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationEntry(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *DeprecationEntry) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._DeprecationEntry(ctx, sel, v)
+	return _DeprecationEntry(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNDeprecationReference2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationReference(ctx context.Context, sel ast.SelectionSet, v *DeprecationReference) graphql.Marshaler {
+func marshalNDeprecationReference2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationReference(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *DeprecationReference) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._DeprecationReference(ctx, sel, v)
+	return _DeprecationReference(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNDeprecations2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsᚄ(ctx context.Context, sel ast.SelectionSet, v []*Deprecations) graphql.Marshaler {
+func marshalNDeprecations2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Deprecations) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDeprecations2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecations(ctx, sel, v[i])
+		return marshalNDeprecations2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecations(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15367,35 +13409,35 @@ func (ec *executionContext) marshalNDeprecations2ᚕᚖgithubᚗcomᚋoperator�
 	return ret
 }
 
-func (ec *executionContext) marshalNDeprecations2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecations(ctx context.Context, sel ast.SelectionSet, v *Deprecations) graphql.Marshaler {
+func marshalNDeprecations2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecations(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Deprecations) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Deprecations(ctx, sel, v)
+	return _Deprecations(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNDeprecationsConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v Connection[*Deprecations]) graphql.Marshaler {
-	return ec._DeprecationsConnection(ctx, sel, &v)
+func marshalNDeprecationsConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v Connection[*Deprecations]) graphql.Marshaler {
+	return _DeprecationsConnection(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, sel ast.SelectionSet, v *Connection[*Deprecations]) graphql.Marshaler {
+func marshalNDeprecationsConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Connection[*Deprecations]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._DeprecationsConnection(ctx, sel, v)
+	return _DeprecationsConnection(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNDeprecationsEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Edge[*Deprecations]) graphql.Marshaler {
+func marshalNDeprecationsEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Edge[*Deprecations]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDeprecationsEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, sel, v[i])
+		return marshalNDeprecationsEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15407,21 +13449,21 @@ func (ec *executionContext) marshalNDeprecationsEdge2ᚕᚖgithubᚗcomᚋoperat
 	return ret
 }
 
-func (ec *executionContext) marshalNDeprecationsEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, sel ast.SelectionSet, v *Edge[*Deprecations]) graphql.Marshaler {
+func marshalNDeprecationsEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Edge[*Deprecations]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._DeprecationsEdge(ctx, sel, v)
+	return _DeprecationsEdge(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx context.Context, sel ast.SelectionSet, v []*Descriptor) graphql.Marshaler {
+func marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptorᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Descriptor) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNDescriptor2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptor(ctx, sel, v[i])
+		return marshalNDescriptor2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptor(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15433,21 +13475,21 @@ func (ec *executionContext) marshalNDescriptor2ᚕᚖgithubᚗcomᚋoperatorᚑc
 	return ret
 }
 
-func (ec *executionContext) marshalNDescriptor2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptor(ctx context.Context, sel ast.SelectionSet, v *Descriptor) graphql.Marshaler {
+func marshalNDescriptor2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDescriptor(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Descriptor) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Descriptor(ctx, sel, v)
+	return _Descriptor(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetᚄ(ctx context.Context, sel ast.SelectionSet, v []*Facet) graphql.Marshaler {
+func marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Facet) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNFacet2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacet(ctx, sel, v[i])
+		return marshalNFacet2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacet(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15459,36 +13501,36 @@ func (ec *executionContext) marshalNFacet2ᚕᚖgithubᚗcomᚋoperatorᚑcatalo
 	return ret
 }
 
-func (ec *executionContext) marshalNFacet2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacet(ctx context.Context, sel ast.SelectionSet, v *Facet) graphql.Marshaler {
+func marshalNFacet2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacet(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Facet) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Facet(ctx, sel, v)
+	return _Facet(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalNFacetFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilter(ctx context.Context, v any) (*FacetFilter, error) {
-	res, err := ec.unmarshalInputFacetFilter(ctx, v)
+func unmarshalNFacetFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilter(ctx context.Context, ec *executionContext, v any) (*FacetFilter, error) {
+	res, err := unmarshalInputFacetFilter(ctx, ec, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx context.Context, v any) (FacetName, error) {
+func unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx context.Context, ec *executionContext, v any) (FacetName, error) {
 	var res FacetName
 	err := res.UnmarshalGQL(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx context.Context, sel ast.SelectionSet, v FacetName) graphql.Marshaler {
+func marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v FacetName) graphql.Marshaler {
 	return v
 }
 
-func (ec *executionContext) marshalNFacetValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValueᚄ(ctx context.Context, sel ast.SelectionSet, v []*FacetValue) graphql.Marshaler {
+func marshalNFacetValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValueᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*FacetValue) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNFacetValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValue(ctx, sel, v[i])
+		return marshalNFacetValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValue(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15500,25 +13542,25 @@ func (ec *executionContext) marshalNFacetValue2ᚕᚖgithubᚗcomᚋoperatorᚑc
 	return ret
 }
 
-func (ec *executionContext) marshalNFacetValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValue(ctx context.Context, sel ast.SelectionSet, v *FacetValue) graphql.Marshaler {
+func marshalNFacetValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *FacetValue) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._FacetValue(ctx, sel, v)
+	return _FacetValue(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNGVK2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx context.Context, sel ast.SelectionSet, v fbc.GVK) graphql.Marshaler {
-	return ec._GVK(ctx, sel, &v)
+func marshalNGVK2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v fbc.GVK) graphql.Marshaler {
+	return _GVK(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx context.Context, sel ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
+func marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVKᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []fbc.GVK) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNGVK2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx, sel, v[i])
+		return marshalNGVK2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋfbcᚐGVK(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15530,15 +13572,15 @@ func (ec *executionContext) marshalNGVK2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋ
 	return ret
 }
 
-func (ec *executionContext) marshalNGrant2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrant(ctx context.Context, sel ast.SelectionSet, v bundle.Grant) graphql.Marshaler {
-	return ec._Grant(ctx, sel, &v)
+func marshalNGrant2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrant(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bundle.Grant) graphql.Marshaler {
+	return _Grant(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNGrant2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrantᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Grant) graphql.Marshaler {
+func marshalNGrant2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrantᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []bundle.Grant) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNGrant2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrant(ctx, sel, v[i])
+		return marshalNGrant2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐGrant(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15550,15 +13592,15 @@ func (ec *executionContext) marshalNGrant2ᚕgithubᚗcomᚋoperatorᚑcatalogs�
 	return ret
 }
 
-func (ec *executionContext) marshalNInstallMode2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallMode(ctx context.Context, sel ast.SelectionSet, v v1alpha1.InstallMode) graphql.Marshaler {
-	return ec._InstallMode(ctx, sel, &v)
+func marshalNInstallMode2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallMode(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.InstallMode) graphql.Marshaler {
+	return _InstallMode(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNInstallMode2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.InstallMode) graphql.Marshaler {
+func marshalNInstallMode2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []v1alpha1.InstallMode) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNInstallMode2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallMode(ctx, sel, v[i])
+		return marshalNInstallMode2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallMode(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15570,12 +13612,12 @@ func (ec *executionContext) marshalNInstallMode2ᚕgithubᚗcomᚋoperatorᚑfra
 	return ret
 }
 
-func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
+func unmarshalNInt2int(ctx context.Context, ec *executionContext, v any) (int, error) {
 	res, err := graphql.UnmarshalInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNInt2int(ctx context.Context, sel ast.SelectionSet, v int) graphql.Marshaler {
+func marshalNInt2int(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v int) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalInt(v)
 	if res == graphql.Null {
@@ -15586,12 +13628,12 @@ func (ec *executionContext) marshalNInt2int(ctx context.Context, sel ast.Selecti
 	return res
 }
 
-func (ec *executionContext) unmarshalNInt642int64(ctx context.Context, v any) (int64, error) {
+func unmarshalNInt642int64(ctx context.Context, ec *executionContext, v any) (int64, error) {
 	res, err := graphql.UnmarshalInt64(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.SelectionSet, v int64) graphql.Marshaler {
+func marshalNInt642int64(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v int64) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalInt64(v)
 	if res == graphql.Null {
@@ -15602,15 +13644,15 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 	return res
 }
 
-func (ec *executionContext) marshalNInvalidPackage2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx context.Context, sel ast.SelectionSet, v store.InvalidPackage) graphql.Marshaler {
-	return ec._InvalidPackage(ctx, sel, &v)
+func marshalNInvalidPackage2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v store.InvalidPackage) graphql.Marshaler {
+	return _InvalidPackage(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNInvalidPackage2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx context.Context, sel ast.SelectionSet, v []store.InvalidPackage) graphql.Marshaler {
+func marshalNInvalidPackage2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackageᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []store.InvalidPackage) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNInvalidPackage2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx, sel, v[i])
+		return marshalNInvalidPackage2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋstoreᚐInvalidPackage(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15622,13 +13664,13 @@ func (ec *executionContext) marshalNInvalidPackage2ᚕgithubᚗcomᚋoperatorᚑ
 	return ret
 }
 
-func (ec *executionContext) unmarshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx context.Context, v any) (JSON, error) {
+func unmarshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx context.Context, ec *executionContext, v any) (JSON, error) {
 	var res JSON
 	err := res.UnmarshalGQL(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx context.Context, sel ast.SelectionSet, v JSON) graphql.Marshaler {
+func marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v JSON) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -15638,14 +13680,14 @@ func (ec *executionContext) marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋca
 	return v
 }
 
-func (ec *executionContext) unmarshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx context.Context, v any) ([]JSON, error) {
+func unmarshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx context.Context, ec *executionContext, v any) ([]JSON, error) {
 	var vSlice []any
 	vSlice = graphql.CoerceList(v)
 	var err error
 	res := make([]JSON, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, vSlice[i])
+		res[i], err = unmarshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, ec, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -15653,10 +13695,10 @@ func (ec *executionContext) unmarshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogs
 	return res, nil
 }
 
-func (ec *executionContext) marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx context.Context, sel ast.SelectionSet, v []JSON) graphql.Marshaler {
+func marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSONᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []JSON) graphql.Marshaler {
 	ret := make(graphql.Array, len(v))
 	for i := range v {
-		ret[i] = ec.marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, sel, v[i])
+		ret[i] = marshalNJSON2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐJSON(ctx, ec, sel, v[i])
 	}
 
 	for _, e := range ret {
@@ -15668,11 +13710,11 @@ func (ec *executionContext) marshalNJSON2ᚕgithubᚗcomᚋoperatorᚑcatalogs�
 	return ret
 }
 
-func (ec *executionContext) marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx context.Context, sel ast.SelectionSet, v []*KeyValue) graphql.Marshaler {
+func marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValueᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*KeyValue) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNKeyValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValue(ctx, sel, v[i])
+		return marshalNKeyValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValue(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15684,25 +13726,25 @@ func (ec *executionContext) marshalNKeyValue2ᚕᚖgithubᚗcomᚋoperatorᚑcat
 	return ret
 }
 
-func (ec *executionContext) marshalNKeyValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValue(ctx context.Context, sel ast.SelectionSet, v *KeyValue) graphql.Marshaler {
+func marshalNKeyValue2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐKeyValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *KeyValue) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._KeyValue(ctx, sel, v)
+	return _KeyValue(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNLink2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, sel ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
-	return ec._Link(ctx, sel, &v)
+func marshalNLink2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
+	return _Link(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNLink2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.AppLink) graphql.Marshaler {
+func marshalNLink2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLinkᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []v1alpha1.AppLink) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNLink2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, sel, v[i])
+		return marshalNLink2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15714,15 +13756,15 @@ func (ec *executionContext) marshalNLink2ᚕgithubᚗcomᚋoperatorᚑframework�
 	return ret
 }
 
-func (ec *executionContext) marshalNMaintainer2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx context.Context, sel ast.SelectionSet, v v1alpha1.Maintainer) graphql.Marshaler {
-	return ec._Maintainer(ctx, sel, &v)
+func marshalNMaintainer2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.Maintainer) graphql.Marshaler {
+	return _Maintainer(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNMaintainer2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx context.Context, sel ast.SelectionSet, v []v1alpha1.Maintainer) graphql.Marshaler {
+func marshalNMaintainer2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainerᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []v1alpha1.Maintainer) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNMaintainer2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx, sel, v[i])
+		return marshalNMaintainer2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐMaintainer(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15734,11 +13776,11 @@ func (ec *executionContext) marshalNMaintainer2ᚕgithubᚗcomᚋoperatorᚑfram
 	return ret
 }
 
-func (ec *executionContext) marshalNPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageᚄ(ctx context.Context, sel ast.SelectionSet, v []*Package) graphql.Marshaler {
+func marshalNPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Package) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, sel, v[i])
+		return marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15750,35 +13792,35 @@ func (ec *executionContext) marshalNPackage2ᚕᚖgithubᚗcomᚋoperatorᚑcata
 	return ret
 }
 
-func (ec *executionContext) marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx context.Context, sel ast.SelectionSet, v *Package) graphql.Marshaler {
+func marshalNPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Package) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Package(ctx, sel, v)
+	return _Package(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNPackageConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, sel ast.SelectionSet, v PackageConnection) graphql.Marshaler {
-	return ec._PackageConnection(ctx, sel, &v)
+func marshalNPackageConnection2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v PackageConnection) graphql.Marshaler {
+	return _PackageConnection(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, sel ast.SelectionSet, v *PackageConnection) graphql.Marshaler {
+func marshalNPackageConnection2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageConnection(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *PackageConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._PackageConnection(ctx, sel, v)
+	return _PackageConnection(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNPackageEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Edge[*Package]) graphql.Marshaler {
+func marshalNPackageEdge2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdgeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Edge[*Package]) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNPackageEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, sel, v[i])
+		return marshalNPackageEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15790,39 +13832,39 @@ func (ec *executionContext) marshalNPackageEdge2ᚕᚖgithubᚗcomᚋoperatorᚑ
 	return ret
 }
 
-func (ec *executionContext) marshalNPackageEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, sel ast.SelectionSet, v *Edge[*Package]) graphql.Marshaler {
+func marshalNPackageEdge2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐEdge(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Edge[*Package]) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._PackageEdge(ctx, sel, v)
+	return _PackageEdge(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+func marshalNPageInfo2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPageInfo(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._PageInfo(ctx, sel, v)
+	return _PageInfo(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNPermissions2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐPermissions(ctx context.Context, sel ast.SelectionSet, v bundle.Permissions) graphql.Marshaler {
-	return ec._Permissions(ctx, sel, &v)
+func marshalNPermissions2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐPermissions(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bundle.Permissions) graphql.Marshaler {
+	return _Permissions(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNPolicyRule2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRule(ctx context.Context, sel ast.SelectionSet, v bundle.Rule) graphql.Marshaler {
-	return ec._PolicyRule(ctx, sel, &v)
+func marshalNPolicyRule2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRule(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bundle.Rule) graphql.Marshaler {
+	return _PolicyRule(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNPolicyRule2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRuleᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Rule) graphql.Marshaler {
+func marshalNPolicyRule2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRuleᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []bundle.Rule) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNPolicyRule2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRule(ctx, sel, v[i])
+		return marshalNPolicyRule2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐRule(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15834,11 +13876,11 @@ func (ec *executionContext) marshalNPolicyRule2ᚕgithubᚗcomᚋoperatorᚑcata
 	return ret
 }
 
-func (ec *executionContext) marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPropertyᚄ(ctx context.Context, sel ast.SelectionSet, v []*Property) graphql.Marshaler {
+func marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPropertyᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Property) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNProperty2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐProperty(ctx, sel, v[i])
+		return marshalNProperty2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐProperty(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15850,29 +13892,29 @@ func (ec *executionContext) marshalNProperty2ᚕᚖgithubᚗcomᚋoperatorᚑcat
 	return ret
 }
 
-func (ec *executionContext) marshalNProperty2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐProperty(ctx context.Context, sel ast.SelectionSet, v *Property) graphql.Marshaler {
+func marshalNProperty2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐProperty(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Property) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Property(ctx, sel, v)
+	return _Property(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNProvider2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, sel ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
-	return ec._Provider(ctx, sel, &v)
+func marshalNProvider2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐAppLink(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.AppLink) graphql.Marshaler {
+	return _Provider(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNRelatedImage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx context.Context, sel ast.SelectionSet, v declcfg.RelatedImage) graphql.Marshaler {
-	return ec._RelatedImage(ctx, sel, &v)
+func marshalNRelatedImage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v declcfg.RelatedImage) graphql.Marshaler {
+	return _RelatedImage(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNRelatedImage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx context.Context, sel ast.SelectionSet, v []declcfg.RelatedImage) graphql.Marshaler {
+func marshalNRelatedImage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImageᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []declcfg.RelatedImage) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRelatedImage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx, sel, v[i])
+		return marshalNRelatedImage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋdeclcfgᚐRelatedImage(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15884,15 +13926,15 @@ func (ec *executionContext) marshalNRelatedImage2ᚕgithubᚗcomᚋoperatorᚑfr
 	return ret
 }
 
-func (ec *executionContext) marshalNRequiredPackage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx context.Context, sel ast.SelectionSet, v property.PackageRequired) graphql.Marshaler {
-	return ec._RequiredPackage(ctx, sel, &v)
+func marshalNRequiredPackage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v property.PackageRequired) graphql.Marshaler {
+	return _RequiredPackage(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNRequiredPackage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx context.Context, sel ast.SelectionSet, v []property.PackageRequired) graphql.Marshaler {
+func marshalNRequiredPackage2ᚕgithubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequiredᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []property.PackageRequired) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNRequiredPackage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx, sel, v[i])
+		return marshalNRequiredPackage2githubᚗcomᚋoperatorᚑframeworkᚋoperatorᚑregistryᚋalphaᚋpropertyᚐPackageRequired(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15904,11 +13946,11 @@ func (ec *executionContext) marshalNRequiredPackage2ᚕgithubᚗcomᚋoperator�
 	return ret
 }
 
-func (ec *executionContext) marshalNSchemaCount2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCountᚄ(ctx context.Context, sel ast.SelectionSet, v []*SchemaCount) graphql.Marshaler {
+func marshalNSchemaCount2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCountᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*SchemaCount) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNSchemaCount2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCount(ctx, sel, v[i])
+		return marshalNSchemaCount2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCount(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15920,25 +13962,25 @@ func (ec *executionContext) marshalNSchemaCount2ᚕᚖgithubᚗcomᚋoperatorᚑ
 	return ret
 }
 
-func (ec *executionContext) marshalNSchemaCount2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCount(ctx context.Context, sel ast.SelectionSet, v *SchemaCount) graphql.Marshaler {
+func marshalNSchemaCount2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐSchemaCount(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *SchemaCount) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._SchemaCount(ctx, sel, v)
+	return _SchemaCount(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalNServiceAccount2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccount(ctx context.Context, sel ast.SelectionSet, v bundle.ServiceAccount) graphql.Marshaler {
-	return ec._ServiceAccount(ctx, sel, &v)
+func marshalNServiceAccount2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccount(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bundle.ServiceAccount) graphql.Marshaler {
+	return _ServiceAccount(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNServiceAccount2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccountᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.ServiceAccount) graphql.Marshaler {
+func marshalNServiceAccount2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccountᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []bundle.ServiceAccount) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNServiceAccount2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccount(ctx, sel, v[i])
+		return marshalNServiceAccount2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐServiceAccount(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -15950,13 +13992,13 @@ func (ec *executionContext) marshalNServiceAccount2ᚕgithubᚗcomᚋoperatorᚑ
 	return ret
 }
 
-func (ec *executionContext) unmarshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx context.Context, v any) (bundle.Scope, error) {
+func unmarshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx context.Context, ec *executionContext, v any) (bundle.Scope, error) {
 	tmp, err := graphql.UnmarshalString(v)
 	res := bundle.Scope(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx context.Context, sel ast.SelectionSet, v bundle.Scope) graphql.Marshaler {
+func marshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐScope(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bundle.Scope) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
@@ -15967,13 +14009,13 @@ func (ec *executionContext) marshalNString2githubᚗcomᚋoperatorᚑcatalogsᚋ
 	return res
 }
 
-func (ec *executionContext) unmarshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx context.Context, v any) (v1alpha1.InstallModeType, error) {
+func unmarshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx context.Context, ec *executionContext, v any) (v1alpha1.InstallModeType, error) {
 	tmp, err := graphql.UnmarshalString(v)
 	res := v1alpha1.InstallModeType(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx context.Context, sel ast.SelectionSet, v v1alpha1.InstallModeType) graphql.Marshaler {
+func marshalNString2githubᚗcomᚋoperatorᚑframeworkᚋapiᚋpkgᚋoperatorsᚋv1alpha1ᚐInstallModeType(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v v1alpha1.InstallModeType) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalString(string(v))
 	if res == graphql.Null {
@@ -15984,12 +14026,12 @@ func (ec *executionContext) marshalNString2githubᚗcomᚋoperatorᚑframework�
 	return res
 }
 
-func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
+func unmarshalNString2string(ctx context.Context, ec *executionContext, v any) (string, error) {
 	res, err := graphql.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+func marshalNString2string(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalString(v)
 	if res == graphql.Null {
@@ -16000,14 +14042,14 @@ func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.S
 	return res
 }
 
-func (ec *executionContext) unmarshalNString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+func unmarshalNString2ᚕstringᚄ(ctx context.Context, ec *executionContext, v any) ([]string, error) {
 	var vSlice []any
 	vSlice = graphql.CoerceList(v)
 	var err error
 	res := make([]string, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNString2string(ctx, vSlice[i])
+		res[i], err = unmarshalNString2string(ctx, ec, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -16015,10 +14057,10 @@ func (ec *executionContext) unmarshalNString2ᚕstringᚄ(ctx context.Context, v
 	return res, nil
 }
 
-func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+func marshalNString2ᚕstringᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []string) graphql.Marshaler {
 	ret := make(graphql.Array, len(v))
 	for i := range v {
-		ret[i] = ec.marshalNString2string(ctx, sel, v[i])
+		ret[i] = marshalNString2string(ctx, ec, sel, v[i])
 	}
 
 	for _, e := range ret {
@@ -16030,11 +14072,11 @@ func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel
 	return ret
 }
 
-func (ec *executionContext) marshalNUpgrade2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Upgrade) graphql.Marshaler {
+func marshalNUpgrade2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []*Upgrade) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNUpgrade2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgrade(ctx, sel, v[i])
+		return marshalNUpgrade2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgrade(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16046,35 +14088,35 @@ func (ec *executionContext) marshalNUpgrade2ᚕᚖgithubᚗcomᚋoperatorᚑcata
 	return ret
 }
 
-func (ec *executionContext) marshalNUpgrade2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgrade(ctx context.Context, sel ast.SelectionSet, v *Upgrade) graphql.Marshaler {
+func marshalNUpgrade2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgrade(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Upgrade) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec._Upgrade(ctx, sel, v)
+	return _Upgrade(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalNUpgradeKind2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeKind(ctx context.Context, v any) (UpgradeKind, error) {
+func unmarshalNUpgradeKind2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeKind(ctx context.Context, ec *executionContext, v any) (UpgradeKind, error) {
 	var res UpgradeKind
 	err := res.UnmarshalGQL(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNUpgradeKind2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeKind(ctx context.Context, sel ast.SelectionSet, v UpgradeKind) graphql.Marshaler {
+func marshalNUpgradeKind2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐUpgradeKind(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v UpgradeKind) graphql.Marshaler {
 	return v
 }
 
-func (ec *executionContext) marshalNWebhook2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhook(ctx context.Context, sel ast.SelectionSet, v bundle.Webhook) graphql.Marshaler {
-	return ec._Webhook(ctx, sel, &v)
+func marshalNWebhook2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhook(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bundle.Webhook) graphql.Marshaler {
+	return _Webhook(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalNWebhook2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhookᚄ(ctx context.Context, sel ast.SelectionSet, v []bundle.Webhook) graphql.Marshaler {
+func marshalNWebhook2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhookᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []bundle.Webhook) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNWebhook2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhook(ctx, sel, v[i])
+		return marshalNWebhook2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋbundleᚐWebhook(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16086,15 +14128,15 @@ func (ec *executionContext) marshalNWebhook2ᚕgithubᚗcomᚋoperatorᚑcatalog
 	return ret
 }
 
-func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {
-	return ec.___Directive(ctx, sel, &v)
+func marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {
+	return ___Directive(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalN__Directive2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirectiveᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.Directive) graphql.Marshaler {
+func marshalN__Directive2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirectiveᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []introspection.Directive) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx, sel, v[i])
+		return marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16106,12 +14148,12 @@ func (ec *executionContext) marshalN__Directive2ᚕgithubᚗcomᚋ99designsᚋgq
 	return ret
 }
 
-func (ec *executionContext) unmarshalN__DirectiveLocation2string(ctx context.Context, v any) (string, error) {
+func unmarshalN__DirectiveLocation2string(ctx context.Context, ec *executionContext, v any) (string, error) {
 	res, err := graphql.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalN__DirectiveLocation2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+func marshalN__DirectiveLocation2string(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalString(v)
 	if res == graphql.Null {
@@ -16122,14 +14164,14 @@ func (ec *executionContext) marshalN__DirectiveLocation2string(ctx context.Conte
 	return res
 }
 
-func (ec *executionContext) unmarshalN__DirectiveLocation2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+func unmarshalN__DirectiveLocation2ᚕstringᚄ(ctx context.Context, ec *executionContext, v any) ([]string, error) {
 	var vSlice []any
 	vSlice = graphql.CoerceList(v)
 	var err error
 	res := make([]string, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalN__DirectiveLocation2string(ctx, vSlice[i])
+		res[i], err = unmarshalN__DirectiveLocation2string(ctx, ec, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -16137,11 +14179,11 @@ func (ec *executionContext) unmarshalN__DirectiveLocation2ᚕstringᚄ(ctx conte
 	return res, nil
 }
 
-func (ec *executionContext) marshalN__DirectiveLocation2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+func marshalN__DirectiveLocation2ᚕstringᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []string) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__DirectiveLocation2string(ctx, sel, v[i])
+		return marshalN__DirectiveLocation2string(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16153,23 +14195,23 @@ func (ec *executionContext) marshalN__DirectiveLocation2ᚕstringᚄ(ctx context
 	return ret
 }
 
-func (ec *executionContext) marshalN__EnumValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValue(ctx context.Context, sel ast.SelectionSet, v introspection.EnumValue) graphql.Marshaler {
-	return ec.___EnumValue(ctx, sel, &v)
+func marshalN__EnumValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v introspection.EnumValue) graphql.Marshaler {
+	return ___EnumValue(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalN__Field2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐField(ctx context.Context, sel ast.SelectionSet, v introspection.Field) graphql.Marshaler {
-	return ec.___Field(ctx, sel, &v)
+func marshalN__Field2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐField(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v introspection.Field) graphql.Marshaler {
+	return ___Field(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalN__InputValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValue(ctx context.Context, sel ast.SelectionSet, v introspection.InputValue) graphql.Marshaler {
-	return ec.___InputValue(ctx, sel, &v)
+func marshalN__InputValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValue(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v introspection.InputValue) graphql.Marshaler {
+	return ___InputValue(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
+func marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__InputValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValue(ctx, sel, v[i])
+		return marshalN__InputValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValue(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16181,15 +14223,15 @@ func (ec *executionContext) marshalN__InputValue2ᚕgithubᚗcomᚋ99designsᚋg
 	return ret
 }
 
-func (ec *executionContext) marshalN__Type2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, sel ast.SelectionSet, v introspection.Type) graphql.Marshaler {
-	return ec.___Type(ctx, sel, &v)
+func marshalN__Type2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v introspection.Type) graphql.Marshaler {
+	return ___Type(ctx, ec, sel, &v)
 }
 
-func (ec *executionContext) marshalN__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
+func marshalN__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__Type2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, sel, v[i])
+		return marshalN__Type2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16201,22 +14243,22 @@ func (ec *executionContext) marshalN__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgen�
 	return ret
 }
 
-func (ec *executionContext) marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, sel ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
+func marshalN__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 		return graphql.Null
 	}
-	return ec.___Type(ctx, sel, v)
+	return ___Type(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalN__TypeKind2string(ctx context.Context, v any) (string, error) {
+func unmarshalN__TypeKind2string(ctx context.Context, ec *executionContext, v any) (string, error) {
 	res, err := graphql.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
+func marshalN__TypeKind2string(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
 	res := graphql.MarshalString(v)
 	if res == graphql.Null {
@@ -16227,27 +14269,27 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
-func (ec *executionContext) unmarshalOBlobFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobFilter(ctx context.Context, v any) (*BlobFilter, error) {
+func unmarshalOBlobFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBlobFilter(ctx context.Context, ec *executionContext, v any) (*BlobFilter, error) {
 	if v == nil {
 		return nil, nil
 	}
-	res, err := ec.unmarshalInputBlobFilter(ctx, v)
+	res, err := unmarshalInputBlobFilter(ctx, ec, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOBoolean2bool(ctx context.Context, v any) (bool, error) {
+func unmarshalOBoolean2bool(ctx context.Context, ec *executionContext, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOBoolean2bool(ctx context.Context, sel ast.SelectionSet, v bool) graphql.Marshaler {
+func marshalOBoolean2bool(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v bool) graphql.Marshaler {
 	_ = sel
 	_ = ctx
 	res := graphql.MarshalBoolean(v)
 	return res
 }
 
-func (ec *executionContext) unmarshalOBoolean2ᚖbool(ctx context.Context, v any) (*bool, error) {
+func unmarshalOBoolean2ᚖbool(ctx context.Context, ec *executionContext, v any) (*bool, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -16255,7 +14297,7 @@ func (ec *executionContext) unmarshalOBoolean2ᚖbool(ctx context.Context, v any
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast.SelectionSet, v *bool) graphql.Marshaler {
+func marshalOBoolean2ᚖbool(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *bool) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -16265,66 +14307,66 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
-func (ec *executionContext) marshalOBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx context.Context, sel ast.SelectionSet, v *Bundle) graphql.Marshaler {
+func marshalOBundle2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundle(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Bundle) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec._Bundle(ctx, sel, v)
+	return _Bundle(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalOBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx context.Context, sel ast.SelectionSet, v *BundleContent) graphql.Marshaler {
+func marshalOBundleContent2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleContent(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *BundleContent) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec._BundleContent(ctx, sel, v)
+	return _BundleContent(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalOBundleFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFilter(ctx context.Context, v any) (*BundleFilter, error) {
+func unmarshalOBundleFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐBundleFilter(ctx context.Context, ec *executionContext, v any) (*BundleFilter, error) {
 	if v == nil {
 		return nil, nil
 	}
-	res, err := ec.unmarshalInputBundleFilter(ctx, v)
+	res, err := unmarshalInputBundleFilter(ctx, ec, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOCSVMetadata2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCSVMetadata(ctx context.Context, sel ast.SelectionSet, v *CSVMetadata) graphql.Marshaler {
+func marshalOCSVMetadata2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐCSVMetadata(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *CSVMetadata) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec._CSVMetadata(ctx, sel, v)
+	return _CSVMetadata(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalOChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx context.Context, sel ast.SelectionSet, v *Channel) graphql.Marshaler {
+func marshalOChannel2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannel(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Channel) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec._Channel(ctx, sel, v)
+	return _Channel(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalOChannelFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelFilter(ctx context.Context, v any) (*ChannelFilter, error) {
+func unmarshalOChannelFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐChannelFilter(ctx context.Context, ec *executionContext, v any) (*ChannelFilter, error) {
 	if v == nil {
 		return nil, nil
 	}
-	res, err := ec.unmarshalInputChannelFilter(ctx, v)
+	res, err := unmarshalInputChannelFilter(ctx, ec, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx context.Context, sel ast.SelectionSet, v *Deprecation) graphql.Marshaler {
+func marshalODeprecation2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecation(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Deprecation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec._Deprecation(ctx, sel, v)
+	return _Deprecation(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalODeprecationsFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsFilter(ctx context.Context, v any) (*DeprecationsFilter, error) {
+func unmarshalODeprecationsFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐDeprecationsFilter(ctx context.Context, ec *executionContext, v any) (*DeprecationsFilter, error) {
 	if v == nil {
 		return nil, nil
 	}
-	res, err := ec.unmarshalInputDeprecationsFilter(ctx, v)
+	res, err := unmarshalInputDeprecationsFilter(ctx, ec, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilterᚄ(ctx context.Context, v any) ([]*FacetFilter, error) {
+func unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilterᚄ(ctx context.Context, ec *executionContext, v any) ([]*FacetFilter, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -16334,7 +14376,7 @@ func (ec *executionContext) unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperator�
 	res := make([]*FacetFilter, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNFacetFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilter(ctx, vSlice[i])
+		res[i], err = unmarshalNFacetFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetFilter(ctx, ec, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -16342,7 +14384,7 @@ func (ec *executionContext) unmarshalOFacetFilter2ᚕᚖgithubᚗcomᚋoperator�
 	return res, nil
 }
 
-func (ec *executionContext) unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx context.Context, v any) ([]FacetName, error) {
+func unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx context.Context, ec *executionContext, v any) ([]FacetName, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -16352,7 +14394,7 @@ func (ec *executionContext) unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcat
 	res := make([]FacetName, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, vSlice[i])
+		res[i], err = unmarshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, ec, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -16360,14 +14402,14 @@ func (ec *executionContext) unmarshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcat
 	return res, nil
 }
 
-func (ec *executionContext) marshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx context.Context, sel ast.SelectionSet, v []FacetName) graphql.Marshaler {
+func marshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetNameᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []FacetName) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, sel, v[i])
+		return marshalNFacetName2githubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐFacetName(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16379,15 +14421,15 @@ func (ec *executionContext) marshalOFacetName2ᚕgithubᚗcomᚋoperatorᚑcatal
 	return ret
 }
 
-func (ec *executionContext) unmarshalOGVKFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐGVKFilter(ctx context.Context, v any) (*GVKFilter, error) {
+func unmarshalOGVKFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐGVKFilter(ctx context.Context, ec *executionContext, v any) (*GVKFilter, error) {
 	if v == nil {
 		return nil, nil
 	}
-	res, err := ec.unmarshalInputGVKFilter(ctx, v)
+	res, err := unmarshalInputGVKFilter(ctx, ec, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*int, error) {
+func unmarshalOInt2ᚖint(ctx context.Context, ec *executionContext, v any) (*int, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -16395,7 +14437,7 @@ func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*i
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOInt2ᚖint(ctx context.Context, sel ast.SelectionSet, v *int) graphql.Marshaler {
+func marshalOInt2ᚖint(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *int) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -16405,22 +14447,22 @@ func (ec *executionContext) marshalOInt2ᚖint(ctx context.Context, sel ast.Sele
 	return res
 }
 
-func (ec *executionContext) marshalOPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx context.Context, sel ast.SelectionSet, v *Package) graphql.Marshaler {
+func marshalOPackage2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackage(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *Package) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec._Package(ctx, sel, v)
+	return _Package(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) unmarshalOPackageFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageFilter(ctx context.Context, v any) (*PackageFilter, error) {
+func unmarshalOPackageFilter2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageFilter(ctx context.Context, ec *executionContext, v any) (*PackageFilter, error) {
 	if v == nil {
 		return nil, nil
 	}
-	res, err := ec.unmarshalInputPackageFilter(ctx, v)
+	res, err := unmarshalInputPackageFilter(ctx, ec, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx context.Context, v any) (*PackageSort, error) {
+func unmarshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx context.Context, ec *executionContext, v any) (*PackageSort, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -16429,14 +14471,14 @@ func (ec *executionContext) unmarshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑc
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx context.Context, sel ast.SelectionSet, v *PackageSort) graphql.Marshaler {
+func marshalOPackageSort2ᚖgithubᚗcomᚋoperatorᚑcatalogsᚋcatalogdᚋinternalᚋserveᚋgraphqlᚋgraphᚐPackageSort(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *PackageSort) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return v
 }
 
-func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+func unmarshalOString2ᚕstringᚄ(ctx context.Context, ec *executionContext, v any) ([]string, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -16446,7 +14488,7 @@ func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v
 	res := make([]string, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNString2string(ctx, vSlice[i])
+		res[i], err = unmarshalNString2string(ctx, ec, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -16454,13 +14496,13 @@ func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v
 	return res, nil
 }
 
-func (ec *executionContext) marshalOString2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+func marshalOString2ᚕstringᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []string) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := make(graphql.Array, len(v))
 	for i := range v {
-		ret[i] = ec.marshalNString2string(ctx, sel, v[i])
+		ret[i] = marshalNString2string(ctx, ec, sel, v[i])
 	}
 
 	for _, e := range ret {
@@ -16472,7 +14514,7 @@ func (ec *executionContext) marshalOString2ᚕstringᚄ(ctx context.Context, sel
 	return ret
 }
 
-func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v any) (*string, error) {
+func unmarshalOString2ᚖstring(ctx context.Context, ec *executionContext, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -16480,7 +14522,7 @@ func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v an
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
+func marshalOString2ᚖstring(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *string) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -16490,14 +14532,14 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	return res
 }
 
-func (ec *executionContext) marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {
+func marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__EnumValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValue(ctx, sel, v[i])
+		return marshalN__EnumValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValue(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16509,14 +14551,14 @@ func (ec *executionContext) marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgq
 	return ret
 }
 
-func (ec *executionContext) marshalO__Field2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐFieldᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.Field) graphql.Marshaler {
+func marshalO__Field2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐFieldᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []introspection.Field) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__Field2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐField(ctx, sel, v[i])
+		return marshalN__Field2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐField(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16528,14 +14570,14 @@ func (ec *executionContext) marshalO__Field2ᚕgithubᚗcomᚋ99designsᚋgqlgen
 	return ret
 }
 
-func (ec *executionContext) marshalO__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
+func marshalO__InputValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValueᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []introspection.InputValue) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__InputValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValue(ctx, sel, v[i])
+		return marshalN__InputValue2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐInputValue(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16547,21 +14589,21 @@ func (ec *executionContext) marshalO__InputValue2ᚕgithubᚗcomᚋ99designsᚋg
 	return ret
 }
 
-func (ec *executionContext) marshalO__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx context.Context, sel ast.SelectionSet, v *introspection.Schema) graphql.Marshaler {
+func marshalO__Schema2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐSchema(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *introspection.Schema) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec.___Schema(ctx, sel, v)
+	return ___Schema(ctx, ec, sel, v)
 }
 
-func (ec *executionContext) marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
+func marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐTypeᚄ(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v []introspection.Type) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 16, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalN__Type2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, sel, v[i])
+		return marshalN__Type2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx, ec, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -16573,11 +14615,11 @@ func (ec *executionContext) marshalO__Type2ᚕgithubᚗcomᚋ99designsᚋgqlgen�
 	return ret
 }
 
-func (ec *executionContext) marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, sel ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
+func marshalO__Type2ᚖgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐType(ctx context.Context, ec *executionContext, sel ast.SelectionSet, v *introspection.Type) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
-	return ec.___Type(ctx, sel, v)
+	return ___Type(ctx, ec, sel, v)
 }
 
 // endregion ***************************** type.gotpl *****************************

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"strconv"
@@ -168,43 +169,40 @@ func pageOf[T any](b *batch, l list, first *int, after *string, element func(nod
 	return &Connection[T]{nodes, b.len(), p}, nil
 }
 
-// The assumed cost of evaluating a list of packages, or another list, in fields.
-const (
-	listingPackages = 50
-	listingOthers   = 20
-)
+// listings has the assumed cost, in fields, of evaluating the list of each connection.
+var listings = map[string]int{
+	"Query.packages":     50,
+	"Query.channels":     20,
+	"Query.bundles":      20,
+	"Query.deprecations": 20,
+	"Query.blobs":        20,
+	"Package.bundles":    1,
+	"Package.blobs":      1,
+}
 
 // NewSchema returns the schema with its resolvers, which get the request from WithRequest. The complexity of a query is the
 // number of its fields, multiplied by first below a connection. A list without pages counts once: Limits.Values bounds it.
 func NewSchema() graphql.ExecutableSchema {
-	cfg := Config{Resolvers: resolver{}}
-	c := &cfg.Complexity
-	c.Query.Packages = func(child int, _ *PackageFilter, _ *string, first *int, _ *string, _ *PackageSort, _ *int) int {
-		return pageCost(listingPackages, child, first)
-	}
-	c.Query.Channels = func(child int, _ *ChannelFilter, first *int, _ *string) int {
-		return pageCost(listingOthers, child, first)
-	}
-	c.Query.Bundles = func(child int, _ *BundleFilter, first *int, _ *string) int {
-		return pageCost(listingOthers, child, first)
-	}
-	c.Query.Deprecations = func(child int, _ *DeprecationsFilter, first *int, _ *string) int {
-		return pageCost(listingOthers, child, first)
-	}
-	c.Query.Blobs = func(child int, _ *BlobFilter, first *int, _ *string) int {
-		return pageCost(listingOthers, child, first)
-	}
-	c.Package.Bundles = func(child int, _, _ *string, first *int, _ *string) int { return pageCost(1, child, first) }
-	c.Package.Blobs = func(child int, _ *string, first *int, _ *string) int { return pageCost(1, child, first) }
-	return NewExecutableSchema(cfg)
+	return schema{NewExecutableSchema(Config{Resolvers: resolver{}})}
 }
 
-// pageCost returns the complexity of a connection. Its resolver rejects an invalid first.
-func pageCost(listing, child int, first *int) int {
+// schema adds the complexity of connections to the generated schema. gqlgen's way needs a generated function for each field.
+type schema struct{ graphql.ExecutableSchema }
+
+// Complexity implements graphql.ExecutableSchema; false is the default complexity. A resolver rejects an invalid first.
+func (schema) Complexity(_ context.Context, typeName, field string, child int, args map[string]any) (int, bool) {
+	listing, ok := listings[typeName+"."+field]
+	if !ok {
+		return 0, false
+	}
 	n := DefaultFirst
-	if first != nil {
-		n = min(max(*first, 1), MaxFirst)
+	if first := args["first"]; first != nil {
+		given, err := graphql.UnmarshalInt(first)
+		if err != nil {
+			return 0, false
+		}
+		n = min(max(given, 1), MaxFirst)
 	}
 	const limit = 1 << 40 // prevents an overflow
-	return listing + n*min(child, limit)
+	return listing + n*min(child, limit), true
 }
