@@ -1,5 +1,5 @@
 // Package auth identifies the clients of the content service and decides what they may read. It asks the API server of the
-// cluster, like other add-ons, with the delegating authenticator and authorizer of k8s.io/apiserver:
+// cluster, like other add-ons, with parts of the delegating authenticator of k8s.io/apiserver:
 //
 //   - Authentication: by a bearer token (TokenReview) or a TLS client certificate, verified with the cluster's CA (key
 //     client-ca-file of ConfigMap kube-system/extension-apiserver-authentication). Request headers of a front proxy are not
@@ -48,12 +48,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/authorization/union"
 	authenticationv1client "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -112,9 +107,9 @@ type Authorizer struct {
 	certificates authenticator.Request // its errors mean that the certificate proves nothing
 	tokens       authenticator.Request // of Authorization; errors other than unansweredError mean an invalid token
 	ownTokens    authenticator.Request // the same for Header, passed as Authorization
-	authorizer   authorizer.Authorizer
-	ofAnonymous  authorizer.Authorizer // for the questions about Anonymous
-	anonymous    bool                  // as in Config
+	access       *accessReviews
+	ofAnonymous  *accessReviews // for the questions about Anonymous
+	anonymous    bool           // as in Config
 	authorities  *authorities
 	timeout      time.Duration
 }
@@ -145,41 +140,14 @@ func New(cfg Config) (*Authorizer, error) {
 		return group.NewAuthenticatedGroupAdder(bearertoken.New(cached(reviews)))
 	}
 	a.tokens, a.ownTokens = tokensFor(cfg.Audiences), tokensFor(authenticator.Audiences{Audience})
-	delegating, err := delegatingAuthorizer(bounded(restConfig, nil, maxWait))
-	if err != nil {
+	if a.access, err = newAccessReviews(bounded(restConfig, nil, maxWait)); err != nil {
 		return nil, err
 	}
 	anonymousLimit := flowcontrol.NewTokenBucketRateLimiter(anonymousRate, anonymousBurst)
-	if a.ofAnonymous, err = delegatingAuthorizer(bounded(restConfig, anonymousLimit, maxWait)); err != nil {
+	if a.ofAnonymous, err = newAccessReviews(bounded(restConfig, anonymousLimit, maxWait)); err != nil {
 		return nil, err
 	}
-	privileged := authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)
-	a.authorizer, err = union.New(
-		union.NamedAuthorizer{AuthorizerName: "privileged", Authorizer: privileged},
-		union.NamedAuthorizer{AuthorizerName: "delegating", Authorizer: delegating})
-	if err != nil {
-		return nil, fmt.Errorf("creating the authorizer: %w", err)
-	}
 	return a, nil
-}
-
-// delegatingAuthorizer returns an authorizer that asks the API server and caches its answers.
-func delegatingAuthorizer(cfg *rest.Config) (authorizer.Authorizer, error) {
-	client, err := authorizationv1client.NewForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("creating a client for SubjectAccessReviews: %w", err)
-	}
-	retry := backoff()
-	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: client,
-		AllowCacheTTL:             allowTTL,
-		DenyCacheTTL:              denyTTL,
-		WebhookRetryBackoff:       &retry,
-	}.New()
-	if err != nil {
-		return nil, fmt.Errorf("creating the authorizer: %w", err)
-	}
-	return delegating, nil
 }
 
 // Run keeps the cluster's CA for client certificates current until ctx ends. It then returns nil.
@@ -247,21 +215,21 @@ func owner(ctx context.Context, tokens authenticator.Request, authorization []st
 func (a *Authorizer) Authorize(ctx context.Context, q Question) (Decision, error) {
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	asked := a.authorizer
+	asked := a.access
 	paths, hint := resourcePath(q.Path)
 	if q.User == Anonymous {
 		asked, paths, hint = a.ofAnonymous, anonymousPaths(q.Path), ""
 	}
 	denied := Decision{Reason: hint}
 	for _, resource := range paths {
-		decision, reason, err := asked.Authorize(limited, authorizer.AttributesRecord{User: q.User, Verb: q.Verb, Path: resource})
+		decision, err := asked.decide(limited, Question{User: q.User, Verb: q.Verb, Path: resource})
 		if err != nil {
 			return Decision{}, fmt.Errorf("authorizing %s to %s %q: %w", q.User.GetName(), q.Verb, resource, explain(ctx, err))
 		}
-		if decision == authorizer.DecisionAllow {
-			return Decision{Allowed: true, Reason: reason}, nil
+		if decision.Allowed {
+			return decision, nil
 		}
-		denied.Reason = cmp.Or(reason, hint)
+		denied.Reason = cmp.Or(decision.Reason, hint)
 	}
 	return denied, nil
 }
