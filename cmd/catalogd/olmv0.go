@@ -15,7 +15,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes"
+	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/operator-catalogs/catalogd/internal/listen"
@@ -92,12 +92,12 @@ func (c *cluster) openPorts(content listen.Config, others []listen.Config) ([]*l
 	}
 	r := olmv0.Reconnect{Server: c.registryAPI, Drain: ports[len(ports)-1].Drain, TLS: c.cfg.olmv0.grpcTLS}
 	if c.cfg.replicas.elect {
-		clients, err := kubernetes.NewForConfig(c.rest)
+		client, err := discoveryv1client.NewForConfig(c.rest)
 		if err != nil {
-			return nil, nil, fmt.Errorf("creating a client of the API server: %w", err)
+			return nil, nil, fmt.Errorf("creating a client for EndpointSlices: %w", err)
 		}
 		r.Replicas = func(ctx context.Context) ([]string, error) {
-			slices, err := clients.DiscoveryV1().EndpointSlices(c.cfg.sync.Namespace).List(ctx,
+			slices, err := client.EndpointSlices(c.cfg.sync.Namespace).List(ctx,
 				metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + c.cfg.olmv0.grpcService})
 			if err != nil {
 				return nil, fmt.Errorf("listing the replicas: %w", err)

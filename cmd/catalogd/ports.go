@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -115,12 +115,12 @@ func certificates(cfg config, restConfig *rest.Config, logger *slog.Logger) (cer
 		}
 		return files, nil
 	case cfg.content.selfSigned():
-		clients, err := kubernetes.NewForConfig(restConfig)
+		client, err := corev1client.NewForConfig(restConfig)
 		if err != nil {
-			return nil, fmt.Errorf("creating a client of the API server: %w", err)
+			return nil, fmt.Errorf("creating a client for Secrets and ConfigMaps: %w", err)
 		}
 		return &certificate.SelfSigned{
-			Client: clients.CoreV1(), Namespace: cfg.sync.Namespace, Names: cfg.content.names(), Clock: clock.RealClock{}, Logger: logger,
+			Client: client, Namespace: cfg.sync.Namespace, Names: cfg.content.names(), Clock: clock.RealClock{}, Logger: logger,
 		}, nil
 	}
 	return nil, nil

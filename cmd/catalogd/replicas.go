@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/kubernetes"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/operator-catalogs/catalogd/internal/lease"
@@ -65,15 +65,15 @@ func (c *cluster) newLease() (*lease.Lease, error) {
 	if !c.cfg.replicas.elect {
 		return nil, nil
 	}
-	clients, err := kubernetes.NewForConfig(c.rest)
+	client, err := coordinationv1client.NewForConfig(c.rest)
 	if err != nil {
-		return nil, fmt.Errorf("creating the Kubernetes client: %w", err)
+		return nil, fmt.Errorf("creating a client for Leases: %w", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("reading the host name, which identifies this replica: %w", err)
 	}
-	cfg.Client, cfg.Namespace, cfg.Name = clients.CoordinationV1(), c.cfg.sync.Namespace, leaseName
+	cfg.Client, cfg.Namespace, cfg.Name = client, c.cfg.sync.Namespace, leaseName
 	cfg.Identity = host + "_" + string(uuid.NewUUID()) // the name alone may be that of a pod on a node that is cut off, too
 	cfg.CaughtUp, cfg.Working = c.ready, c.fit
 	cfg.Clock, cfg.Logger = clock.RealClock{}, c.logger

@@ -36,7 +36,7 @@ const (
 // +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=secrets,resourceNames=catalogd-serving-ca,verbs=update
 // +kubebuilder:rbac:groups="",namespace=catalogd-system,resources=configmaps,resourceNames=catalogd-ca,verbs=update
 
-// Client reads and writes Secrets and ConfigMaps; CoreV1() of a Kubernetes clientset is one.
+// Client reads and writes Secrets and ConfigMaps; a CoreV1Client is one.
 type Client interface {
 	corev1client.SecretsGetter
 	corev1client.ConfigMapsGetter
