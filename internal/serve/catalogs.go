@@ -68,10 +68,29 @@ type catalogEntry struct {
 	Blobs           int       `json:"blobs"`
 	Bytes           int64     `json:"bytes"`
 	InvalidPackages int       `json:"invalidPackages"`   // the status of the CatalogSource names them
+	Subset          *leftOut  `json:"subset,omitempty"`  // nil: the whole catalog
 	LastModified    time.Time `json:"lastModified"`      // when this digest was first served
 	LastPoll        time.Time `json:"lastPoll,omitzero"` // by this process
 	NextPoll        time.Time `json:"nextPoll,omitzero"`
 	URL             string    `json:"url"` // the content is below it, at /api/v1
+}
+
+// leftOut has the numbers of blobs that spec.include and spec.exclude leave out.
+type leftOut struct {
+	LeftOut struct {
+		Packages int `json:"packages"`
+		Channels int `json:"channels"`
+		Bundles  int `json:"bundles"`
+	} `json:"leftOut"`
+}
+
+func subsetOf(s *store.Subset) *leftOut {
+	if s == nil {
+		return nil
+	}
+	out := &leftOut{}
+	out.LeftOut.Packages, out.LeftOut.Channels, out.LeftOut.Bundles = s.LeftOut.Packages, s.LeftOut.Channels, s.LeftOut.Bundles
+	return out
 }
 
 // catalogs serves what clients need to know about the catalogs before they read them.
@@ -133,6 +152,7 @@ func (s *catalogs) entry(c store.Catalog, source Source) catalogEntry {
 		Name: c.Name, Image: c.Image, names: namesOf(source), Digest: info.Digest,
 		Packages: info.Packages, Channels: info.Channels, Bundles: info.Bundles, Blobs: info.Blobs, Bytes: info.Bytes,
 		InvalidPackages: c.Snapshot.InvalidPackageCount(),
+		Subset:          subsetOf(info.Subset),
 		LastModified:    c.Since,
 		LastPoll:        wholeSeconds(last),
 		NextPoll:        wholeSeconds(next),

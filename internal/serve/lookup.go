@@ -94,6 +94,10 @@ func (l *lookup) catalogAt(name, version string) (store.Catalog, error) {
 		if digest := l.awaited(name).Digest; digest != "" && strings.HasPrefix(version, digest) && digest != now.Snapshot.Info().Digest {
 			return at, notYetServed("version %s of catalog %q", version, name)
 		}
+		if version == now.Snapshot.Info().Digest {
+			return at, notFound("version %s of catalog %q not found: the CatalogSource sets a configDir or a subset, so the version has 8 more digits; "+
+				"the current version is at %s", version, name, current)
+		}
 		return at, notFound("version %s of catalog %q not found, or no longer kept; the current version is at %s", version, name, current)
 	}
 	return at, nil
