@@ -133,6 +133,15 @@ func filterOf(api gvk) apiFilter {
 	return apiFilter{Kind: api.Kind}
 }
 
+// Packages returns the number of packages. A package with several versions of the API has several users.
+func (l apiUsers) Packages() int {
+	found := map[[2]string]bool{}
+	for _, u := range l.Users {
+		found[[2]string{u.Catalog, u.Package}] = true
+	}
+	return len(found)
+}
+
 // add adds the packages whose bundles have a wanted API, sorted by name.
 func (l *apiUsers) add(root string, bundles []apiBundle, wanted func(gvk) bool) {
 	type key struct {

@@ -360,7 +360,7 @@ func (c *bundleComparison) addRights(r *request) error {
 		path := "packages/" + url.PathEscape(c.At.Package) + "/bundles/" + url.PathEscape(name) + "/permissions"
 		err := r.api.get(viewPath(c.At.Catalog, c.At.Version, path), nil, &rights)
 		if refused, ok := errors.AsType[*apiError](err); ok && refused.Status != http.StatusUnauthorized {
-			c.NoRights = refused.Text
+			c.NoRights = r.unknownRights(refused.Text)
 			return nil
 		}
 		if err != nil {

@@ -165,3 +165,16 @@ func TestHostileBundlesAreText(t *testing.T) {
 		t.Errorf("the comparison has %d cells", n)
 	}
 }
+
+func TestCreatedIsATime(t *testing.T) {
+	for text, want := range map[string]string{"2023-02-03T04:05:06+01:00": "3 Feb 2023 03:05 UTC", "2023-02-03": "", "": ""} {
+		c := csv{Annotations: []struct{ Key, Value string }{{"createdAt", text}}}
+		got := ""
+		if created := c.Created(); !created.IsZero() {
+			got = created.UTC().Format("2 Jan 2006 15:04 UTC")
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/blang/semver/v4"
+
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/channel/draw"
 )
@@ -88,6 +90,7 @@ type pathResult struct {
 	From, To  string
 	Done      string   // why no upgrade is needed
 	Blocked   string   // why there is no path
+	Position  string   // of From among the versions, if there is no path and it is outside of them
 	Elsewhere []choice // other channels with a path
 	Only      bool     // no other channel has a path
 	Notes     []string
@@ -205,7 +208,7 @@ func (c *channelPage) addRows(g *channel.Graph, entries []channel.Entry) {
 		if row.IsTarget = c.To != "" && (c.To == row.Key || c.To == e.Name); row.IsTarget {
 			c.OtherTo = ""
 		}
-		row.Ways = waysInto(g, e)
+		row.Ways = waysInto(g, entries, e)
 		row.addLanes(places[i], lanes)
 		c.Rows[i] = row
 		c.Old = c.Old || e.Deprecation != nil
@@ -213,13 +216,15 @@ func (c *channelPage) addRows(g *channel.Graph, entries []channel.Entry) {
 	c.Gutter = laneAt(max(0, lanes-1), lanes) + 10
 }
 
-// waysInto returns the fields replaces, skips and skipRange of an entry as text.
-func waysInto(g *channel.Graph, e channel.Entry) []string {
+// waysInto returns the fields replaces, skips and skipRange of an entry of entries as text.
+func waysInto(g *channel.Graph, entries []channel.Entry, e channel.Entry) []string {
 	var ways []string
 	if e.Replaces != "" {
 		text := "replaces " + g.Label(e.Replaces)
-		if _, ok := g.Index(e.Replaces); !ok {
+		if i, ok := g.Index(e.Replaces); !ok {
 			text += " (not in this channel)"
+		} else if isDowngrade(entries[i].Version, e.Version) {
+			text += ", which is a downgrade"
 		}
 		ways = append(ways, text)
 	}
@@ -230,6 +235,13 @@ func waysInto(g *channel.Graph, e channel.Entry) []string {
 		ways = append(ways, "skipRange "+channel.Clean(e.SkipRange))
 	}
 	return ways
+}
+
+// isDowngrade reports whether a version is lower than the version before; false if either is invalid.
+func isDowngrade(from, to string) bool {
+	a, errA := semver.Parse(from)
+	b, errB := semver.Parse(to)
+	return errA == nil && errB == nil && channel.IsDowngrade(a, b)
 }
 
 // laneAt returns the position of a lane in the gutter.
@@ -331,7 +343,7 @@ func (c *channelPage) addPath(g *channel.Graph) {
 	case blocked != nil && blocked.Block == channel.Already:
 		r.Done = blocked.Message
 	case err != nil:
-		r.Blocked = err.Error()
+		r.Blocked, r.Position = err.Error(), c.position()
 		for _, other := range c.Others {
 			if !other.Current {
 				r.Elsewhere = append(r.Elsewhere, other)
@@ -346,6 +358,35 @@ func (c *channelPage) addPath(g *channel.Graph) {
 		}
 		c.markPath(g, r)
 	}
+}
+
+// position returns that From is newer than the head or older than all versions; "" if it is neither or unknown.
+func (c *channelPage) position() string {
+	from, head, oldest := strings.TrimPrefix(c.From, "v"), "", ""
+	if _, version, ok := strings.Cut(c.From, ".v"); ok {
+		from = version
+	}
+	for _, row := range c.Rows {
+		if row.Name == c.From {
+			from = row.Version
+		}
+		if row.IsHead {
+			head = row.Version
+		}
+		if oldest == "" || compareVersions(row.Version, oldest) < 0 {
+			oldest = row.Version
+		}
+	}
+	_, err := semver.Parse(from)
+	switch {
+	case err != nil || head == "":
+		return ""
+	case compareVersions(from, head) > 0:
+		return fmt.Sprintf("The installed version is newer than the head of this channel, %s.", head)
+	case compareVersions(from, oldest) < 0:
+		return fmt.Sprintf("The installed version is older than all versions of this channel. The oldest is %s.", oldest)
+	}
+	return ""
 }
 
 // markPath marks the rows of the path and draws its track. The path is that of OLM, or the shortest if OLM takes none.

@@ -91,8 +91,10 @@ func TestChannelShowsPath(t *testing.T) {
 			"from=1.0.0&to=1.2.0", []string{"OLM v0", "The shortest path takes 2 steps"}, []string{"1.2.0 step 2", "1.1.0 step 1", "1.0.0 start"},
 		},
 		"nothing to do": {"from=2.0.0", []string{"Nothing to do: 2.0.0 is already the head"}, nil},
+		"newer":         {"from=v3.0.0", []string{"No upgrade path: The installed version is newer than the head of this channel, 2.0.0.", "Details: \"v3.0.0\" not found"}, nil},
+		"older":         {"from=foo.v0.1.0", []string{"The installed version is older than all versions of this channel. The oldest is 1.0.0."}, nil},
 		"downward":      {"from=2.0.0&to=1.0.0", []string{"No upgrade path: 2.0.0 is newer than 1.0.0", "No other channel has a path from this version"}, nil},
-		"unknown":       {"from=7.0.0", []string{`No upgrade path: "7.0.0" not found in channel "stable"`}, nil},
+		"unknown":       {"from=7.0.0", []string{`Details: "7.0.0" not found in channel "stable"`}, nil},
 		"unknown to":    {"from=1.0.0&to=9", []string{`has no entry with name or version "9"`}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,6 +262,23 @@ func TestHostileChannelIsText(t *testing.T) {
 	checkInert(t, page)
 	if text := page.all("tbody", "")[0].text(); strings.Count(text, "<script>alert(1)</script>") < 3 {
 		t.Errorf("the rows lack the hostile texts:\n%s", text)
+	}
+}
+
+func TestChannelMarksDowngrades(t *testing.T) {
+	c := newContent(t)
+	c.commit(t, "a", "1", packageFile(t, nil, channeltest.Parse("1.9.5", "1.5.3 replaces 1.9.5", "1.6.0 replaces 1.5.3")))
+	var got []string
+	for _, row := range graphRows(c.open(t, "/catalogs/a/packages/foo/channels/stable")) {
+		got = append(got, row.text())
+	}
+	want := []string{
+		"1.6.0 head foo.v1.6.0 replaces 1.5.3 From 1.6.0 To 1.6.0",
+		"1.5.3 foo.v1.5.3 replaces 1.9.5, which is a downgrade From 1.5.3 To 1.5.3",
+		"1.9.5 foo.v1.9.5 no other version From 1.9.5 To 1.9.5",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
 

@@ -3,12 +3,16 @@ package page
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/operator-catalogs/catalogd/internal/channel/channeltest"
+	"github.com/operator-catalogs/catalogd/internal/store"
+	subsets "github.com/operator-catalogs/catalogd/internal/subset"
 )
 
 func TestComparisonOfVersions(t *testing.T) {
@@ -47,6 +51,32 @@ func TestComparisonOfVersions(t *testing.T) {
 	filters := c.open(t, "/compare?from=a&to=b&change=added").all("nav", "channels")[0]
 	if got := filters.text(); got != "2 all 1 added 0 changed 1 removed" {
 		t.Errorf("filters: %q", got)
+	}
+}
+
+// A catalog with a subset says so, and tells the versions that its URLs accept.
+func TestSubsetIsShown(t *testing.T) {
+	c := newContent(t)
+	bar := channeltest.Parse("3.0.0")
+	bar.Package = "bar"
+	dir := t.TempDir()
+	for name, file := range map[string][]byte{"foo.json": packageFile(t, nil, channeltest.Parse("1.0.0")), "bar.json": packageFile(t, nil, bar)} {
+		if err := os.WriteFile(filepath.Join(dir, name), file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commitVersion(t, c.store, "a", store.Source{Digest: digestOf("1"), Filter: subsets.Filter{Exclude: []subsets.Exclude{{Package: "bar"}}}}, dir)
+	if got := c.open(t, "/catalogs/a").text(); !strings.Contains(got, "SubsetThe CatalogSource leaves out 1 package, 1 channel and 1 bundle") {
+		t.Errorf("the catalog is %q", got)
+	}
+	for path, want := range map[string]string{
+		"/catalogs/a/packages/bar":                                        "the catalog serves only a subset",
+		"/compare?to=a&from=a@" + digestOf("1"):                           "the version has 8 more digits; the current version is at https://catalogd.example/catalogs/a/digests/" + digestOf("1") + "-",
+		"/catalogs/a/digests/" + digestOf("1") + "-00000000/packages/foo": "current version is at",
+	} {
+		if _, body := c.get(t, path); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %q: %s", path, want, body)
+		}
 	}
 }
 

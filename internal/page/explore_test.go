@@ -149,6 +149,14 @@ func TestAPIPage(t *testing.T) {
 	}
 }
 
+// Packages with several versions of a kind count once.
+func TestAPIPageCountsPackages(t *testing.T) {
+	l := apiUsers{Users: []apiUser{{Catalog: "a", Package: "x", Version: "v1"}, {Catalog: "a", Package: "x", Version: "v2"}, {Catalog: "b", Package: "x"}}}
+	if got := l.Packages(); got != 2 {
+		t.Errorf("got %d packages, want 2", got)
+	}
+}
+
 func TestAPIPageLinksToPackages(t *testing.T) {
 	var got []string
 	for _, a := range elements(mainOf(t, newPage(t, kindsCatalog(t)), "/apis/-/Thing?catalog=kinds"), "a") {

@@ -17,18 +17,25 @@ func (p packagePage) Snippets() []snippet {
 	}
 	namespace := p.namespace()
 	name, catalog, channel := yamlText(p.Name), yamlText(p.Catalog.Name), yamlText(p.Channel)
+	if p.Preview {
+		catalog = "CATALOG"
+	}
 	version, csvName := yamlText(p.Bundle.Version), yamlText(p.Bundle.Name)
 	fill := strings.NewReplacer("{image}", yamlText(p.Catalog.Image), "{name}", name, "{catalog}", catalog, "{channel}", channel, "{version}", version, "{csv}", csvName,
 		"{namespace}", yamlText(namespace))
-	return []snippet{
+	snippets := []snippet{
 		{"OLM v1: ClusterExtension", "The ServiceAccount needs the permissions that the operator requests; see the tab Permissions.", fill.Replace(clusterExtension)},
 		{"OLM v0: Subscription", "Set sourceNamespace to the namespace of the CatalogSource of OLM v0; see docs/spec/olmv0.md of catalogd.",
 			fill.Replace(subscription)},
-		{"Mirror: kubectl catalog", "This command copies the catalog and all images of this version to another registry.",
+	}
+	if p.Preview { // a mirror needs an image
+		return snippets
+	}
+	return append(snippets,
+		snippet{"Mirror: kubectl catalog", "This command copies the catalog and all images of this version to another registry.",
 			fmt.Sprintf("kubectl catalog mirror %s %s --to REGISTRY/PREFIX", shellText(p.Catalog.Name),
 				shellText(p.Name+"/"+p.Channel+"@="+p.Bundle.Version))},
-		{"Mirror: oc-mirror", "The catalog image must be accessible to oc-mirror.", fill.Replace(imageSet)},
-	}
+		snippet{"Mirror: oc-mirror", "The catalog image must be accessible to oc-mirror.", fill.Replace(imageSet)})
 }
 
 // namespace returns the suggested namespace of the operator.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/blang/semver/v4"
 )
@@ -39,6 +40,7 @@ type packagePage struct {
 	Rights  *permissions // of the tab permissions
 	NoRight string       // why the permissions are unknown
 	Readme  template.HTML
+	Preview bool // of files, without a cluster
 }
 
 // place is the part of a URL that names a package in a version of a catalog.
@@ -163,6 +165,12 @@ func (c *csv) Annotation(key string) string {
 	return ""
 }
 
+// Created returns the time of creation; zero if the annotation is not a time.
+func (c *csv) Created() time.Time {
+	created, _ := time.Parse(time.RFC3339, c.Annotation("createdAt")) // the page shows other texts as they are
+	return created
+}
+
 // crd is a custom resource of an operator.
 type crd struct {
 	Name, Version, Kind, DisplayName, Description string
@@ -241,7 +249,7 @@ func (g *graphBundle) value() *bundle {
 }
 
 func loadPackage(r *request) (any, error) {
-	p := packagePage{At: placeOf(r), Tab: r.values.Get("tab")}
+	p := packagePage{At: placeOf(r), Tab: r.values.Get("tab"), Preview: r.page.Preview != nil}
 	if !slices.ContainsFunc(tabs, func(t struct{ param, label string }) bool { return t.param == p.Tab }) {
 		return nil, &apiError{Status: http.StatusBadRequest, Text: fmt.Sprintf("unknown tab %q", shorten(40, p.Tab))}
 	}
@@ -326,6 +334,10 @@ func (a api) noPackage(at place) error {
 	invalid, err := a.invalidPackages(at.Catalog, at.Version)
 	if err != nil {
 		return err
+	}
+	var c catalog
+	if err := a.get(catalogURL("/", at.Catalog, at.Version), nil, &c); err == nil && c.Subset != nil {
+		text += "; the catalog serves only a subset of its image, as its CatalogSource sets"
 	}
 	for _, p := range invalid {
 		if p.Name == at.Package {

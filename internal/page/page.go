@@ -31,7 +31,14 @@ type Config struct {
 	Login     bool                       // serves the login with a token; see login.go
 	Namespace string                     // of catalogd, for the shown commands; default catalogd-system
 	Version   string                     // of this program
+	Preview   *Preview                   // nil: the page shows the catalogs of a cluster
 	Logger    *slog.Logger               // nil: nothing is logged
+}
+
+// Preview is a catalog in files, without a cluster.
+type Preview struct {
+	Dir     string        // as the user wrote it
+	Problem func() string // why the page shows the previous content of the files; "" if it is current
 }
 
 // New returns the handler of all pages. It serves paths from the root; mount it with http.StripPrefix.
@@ -139,6 +146,8 @@ type frame struct {
 	Title    string
 	Watch    string // watchAll, watchListed, or "" if changes of catalogs do not make the page stale
 	Watched  []catalog
+	Preview  string // the directory of a preview; "" for a cluster
+	Problem  string // see Preview
 	Body     any
 }
 
@@ -235,11 +244,15 @@ func (p *page) frame(r *request, catalogs []catalog) frame {
 		}
 	}
 	watch, watched := watchedBy(r, section, catalogs)
-	return frame{
+	f := frame{
 		Watch: watch, Watched: watched,
 		Kept: kept, Root: r.root, Here: here, Section: section, Query: r.values.Get("q"), Catalogs: catalogs,
 		Login: p.Login, Version: p.Version, Assets: assetsVersion,
 	}
+	if p.Preview != nil {
+		f.Preview, f.Problem = p.Preview.Dir, p.Preview.Problem()
+	}
+	return f
 }
 
 // send renders a template and sends the result, unless rendering fails. The ETag is the hash of the page.

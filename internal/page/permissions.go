@@ -108,6 +108,14 @@ func (r rule) Verb() string {
 	return strings.Join(r.Verbs, ", ")
 }
 
+// unknownRights returns why permissions are unknown. A preview has no flag that enables the reading of bundle images.
+func (r *request) unknownRights(text string) string {
+	if r.page.Preview != nil && strings.Contains(text, "--bundle-content") {
+		return "the catalog has no manifests of this version, and a preview does not read bundle images"
+	}
+	return text
+}
+
 // loadPermissions reads the permissions of the shown bundle, or sets NoRight if the API refuses them.
 func (p *packagePage) loadPermissions(r *request) error {
 	if p.Bundle == nil {
@@ -117,7 +125,7 @@ func (p *packagePage) loadPermissions(r *request) error {
 	var rights permissions
 	err := r.api.get(viewPath(p.At.Catalog, p.At.Version, path), nil, &rights)
 	if refused, ok := errors.AsType[*apiError](err); ok && refused.Status != 401 {
-		p.NoRight = refused.Text
+		p.NoRight = r.unknownRights(refused.Text)
 		return nil
 	}
 	slices.SortStableFunc(rights.ServiceAccounts, func(a, b account) int { // unbound roles grant nothing, so they are last

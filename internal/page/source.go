@@ -356,10 +356,16 @@ type catalog struct {
 	Blobs           int         `json:"blobs"`
 	Bytes           int64       `json:"bytes"`
 	InvalidPackages int         `json:"invalidPackages"`
+	Subset          *subset     `json:"subset"` // nil: the whole catalog
 	LastModified    time.Time   `json:"lastModified"`
 	LastPoll        time.Time   `json:"lastPoll"`
 	NextPoll        time.Time   `json:"nextPoll"`
 	Conditions      []condition `json:"conditions"`
+}
+
+// subset has the numbers of packages, channels and bundles that the CatalogSource leaves out.
+type subset struct {
+	LeftOut struct{ Packages, Channels, Bundles int }
 }
 
 // condition is a condition of a catalog's object.

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/operator-catalogs/catalogd/internal/catalogimage"
@@ -39,8 +40,9 @@ type directory struct {
 	catalog string // its name
 	temp    string
 	store   *store.Store
-	api     http.Handler // the content service
-	state   string       // of the files when they were last read
+	api     http.Handler           // the content service
+	state   string                 // of the files when they were last read
+	failure atomic.Pointer[string] // of the last read; nil: none
 	done    chan struct{}
 	ended   chan struct{}
 }
@@ -81,6 +83,9 @@ func openDirectory(ctx context.Context, s *session.Session, from string) (_ *dir
 	})
 	if d.state, err = d.fingerprint(); err == nil {
 		err = d.read(ctx)
+	}
+	if info, statErr := os.Stat(filepath.Join(absolute, "configs")); err != nil && statErr == nil && info.IsDir() {
+		err = fmt.Errorf("%w; if the catalog is in a subdirectory, use %s", err, filepath.Join(from, "configs"))
 	}
 	return d, err
 }
@@ -194,6 +199,14 @@ func (d *directory) follow(ctx context.Context) {
 	}
 }
 
+// problem returns the error of the last read; "" if it succeeded.
+func (d *directory) problem() string {
+	if text := d.failure.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
 func (d *directory) refresh(ctx context.Context) {
 	state, err := d.fingerprint()
 	if err != nil || state == d.state { // an error: a file was just removed
@@ -201,8 +214,11 @@ func (d *directory) refresh(ctx context.Context) {
 	}
 	d.state = state
 	if err := d.read(ctx); err != nil && ctx.Err() == nil {
+		text := err.Error()
+		d.failure.Store(&text)
 		d.session.Stderr.Warnf("%v; the page shows the previous content", err)
 		return
 	}
+	d.failure.Store(nil)
 	fmt.Fprintf(d.session.Stderr, "%s changed; the page shows the new content\n", d.from)
 }

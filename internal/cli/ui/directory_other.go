@@ -18,4 +18,5 @@ func openDirectory(context.Context, *session.Session, string) (*directory, error
 }
 
 func (*directory) follow(context.Context) {}
+func (*directory) problem() string        { return "" }
 func (*directory) close() error           { return nil }

@@ -46,11 +46,55 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
+func previewOf(d *directory) http.Handler {
+	return page.New(page.Config{
+		Source:  func(r *http.Request) page.Source { return page.Inside(d.api, r) },
+		Preview: &page.Preview{Dir: d.from, Problem: d.problem}, Logger: logger(d.session),
+	})
+}
+
+// Each page says that it is a preview, and says nothing that is true on a cluster only.
+func TestDirectoryPagesMentionNoCluster(t *testing.T) {
+	h := previewOf(open(t, sample, io.Discard))
+	const pkg = "/catalogs/preview-catalog/packages/skupper-operator"
+	for _, path := range []string{
+		"/", "/catalogs", "/catalogs/preview-catalog", "/apis", "/help", "/compare", pkg, pkg + "?tab=images", pkg + "?tab=install",
+		pkg + "?tab=permissions", pkg + "/compare?permissions=1", "/apis/skupper.io/Site", "/nothing",
+	} {
+		body := get(t, h, path).Body.String()
+		if want := "Preview of " + sample; !strings.Contains(body, want) {
+			t.Errorf("%s lacks %q", path, want)
+		}
+		for _, not := range []string{
+			"Last poll", "--bundle-content", "catalog mirror", "oc-mirror", "metadata.name: preview", "source: preview", "--catalog", "15 minutes",
+			"OperatorPackage", "kubectl catalog describe",
+		} {
+			if strings.Contains(body, not) {
+				t.Errorf("%s has %q", path, not)
+			}
+		}
+	}
+}
+
+// An author can begin with an empty directory.
+func TestEmptyDirectoryShowsExpectedFiles(t *testing.T) {
+	dir := t.TempDir()
+	body := get(t, previewOf(open(t, dir, io.Discard)), "/").Body.String()
+	for _, want := range []string{dir + " contains no package", "olm.package"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(body, "CatalogSource") {
+		t.Error("the page tells the reader to create a CatalogSource")
+	}
+}
+
 // The page of a directory is that of the daemon, with its API.
 func TestDirectoryPreview(t *testing.T) {
 	var out bytes.Buffer
 	d := open(t, sample, &out)
-	h := page.New(page.Config{Source: func(r *http.Request) page.Source { return page.Inside(d.api, r) }, Logger: logger(d.session)})
+	h := previewOf(d)
 	for path, code := range map[string]int{
 		"/": 200, "/catalogs": 200, "/catalogs/preview-catalog/packages/skupper-operator": 200, "/catalogs/preview-catalog/raw/skupper-operator": 200,
 		"/catalogs/preview-catalog/packages/absent": 404, "/catalogs/absent": 404, "/nothing": 404,
@@ -105,14 +149,15 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	for _, step := range []struct {
-		text   string // of b.json
-		shown  string
-		prints string
+		text    string // of b.json
+		shown   string
+		prints  string
+		problem string // on the page
 	}{
-		{"", "a", ""},
-		{pkg("b"), "a b", "shows the new content"},
-		{"{", "a b", "b.json"},
-		{pkg("bb"), "a bb", "shows the new content"},
+		{"", "a", "", ""},
+		{pkg("b"), "a b", "shows the new content", ""},
+		{"{", "a b", "b.json", "b.json"},
+		{pkg("bb"), "a bb", "shows the new content", ""},
 	} {
 		if step.text != "" {
 			write("b.json", step.text)
@@ -124,6 +169,10 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), step.prints) || step.prints == "" && out.Len() > 0 {
 			t.Errorf("after b.json became %q, it prints %q", step.text, out)
+		}
+		_, notice, found := strings.Cut(get(t, previewOf(d), "/").Body.String(), "The files have an error")
+		if found != (step.problem != "") || !strings.Contains(notice, step.problem) {
+			t.Errorf("after b.json became %q, the page does not have the problem %q", step.text, step.problem)
 		}
 	}
 }
@@ -137,8 +186,21 @@ func TestDirectoryErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "x.json") || !strings.Contains(err.Error(), "kubectl catalog lint") {
 		t.Errorf("got %v", err)
 	}
+	if _, err := openDirectory(t.Context(), sessiontest.New(t, io.Discard), filepath.Dir(sample)); err == nil ||
+		!strings.Contains(err.Error(), "README.md") || !strings.Contains(err.Error(), "use "+filepath.Clean(sample)) {
+		t.Errorf("got %v", err)
+	}
 	if _, err := openDirectory(t.Context(), sessiontest.New(t, io.Discard), "./absent"); !exit.IsNotFound(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAbsentPathIsNoPackage(t *testing.T) {
+	for arg, code := range map[string]string{"config/nope": "directory or file config/nope not found", ".hidden": "directory or file .hidden not found"} {
+		err := run(t.Context(), sessiontest.New(t, io.Discard), uiRequest{arg: arg, address: "127.0.0.1"})
+		if !exit.IsNotFound(err) || err.Error() != code {
+			t.Errorf("%s: got %v, want %s", arg, err, code)
+		}
 	}
 }
 

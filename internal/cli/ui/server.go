@@ -103,16 +103,19 @@ func (s *server) serve(ctx context.Context, next http.Handler) error {
 	return nil
 }
 
+// useURL is the remedy for requests without the secret.
+const useURL = "use the URL that kubectl catalog ui printed"
+
 // guard refuses requests without an allowed Host, the secret and an allowed method.
 func (s *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first, rest, below := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		switch {
 		case !slices.Contains(s.hosts, withoutDefault(r.Host)):
-			refuse(w, http.StatusMisdirectedRequest, "use the URL that kubectl catalog ui printed")
+			refuse(w, http.StatusMisdirectedRequest, useURL)
 		case s.redeem(w, first):
 		case subtle.ConstantTimeCompare([]byte(first), []byte(s.secret)) != 1:
-			refuse(w, http.StatusNotFound, "")
+			refuse(w, http.StatusNotFound, useURL)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && (r.Method != http.MethodPost || rest != "graphql"):
 			w.Header().Set("Allow", "GET, HEAD")
 			refuse(w, http.StatusMethodNotAllowed, "")

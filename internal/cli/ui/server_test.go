@@ -55,12 +55,12 @@ func TestGuard(t *testing.T) {
 		{"localhost.:" + port, "GET", below + "/", 421, ""},
 		{"evil.example:" + port, "GET", "/", 421, ""},
 		// without the secret
-		{"", "GET", "/", 404, "404 Not Found\n"},
-		{"", "GET", "/ui/", 404, "404 Not Found\n"},
-		{"", "POST", "/graphql", 404, "404 Not Found\n"},
-		{"", "GET", "/" + strings.ToLower(s.secret) + "/", 404, "404 Not Found\n"},
-		{"", "GET", "/" + s.secret[:10] + "/", 404, "404 Not Found\n"},
-		{"", "GET", "//" + s.secret + "/", 404, "404 Not Found\n"},
+		{"", "GET", "/", 404, "404 Not Found\nuse the URL that kubectl catalog ui printed\n"},
+		{"", "GET", "/ui/", 404, "404 Not Found\nuse the URL that kubectl catalog ui printed\n"},
+		{"", "POST", "/graphql", 404, "404 Not Found\nuse the URL that kubectl catalog ui printed\n"},
+		{"", "GET", "/" + strings.ToLower(s.secret) + "/", 404, "404 Not Found\nuse the URL that kubectl catalog ui printed\n"},
+		{"", "GET", "/" + s.secret[:10] + "/", 404, "404 Not Found\nuse the URL that kubectl catalog ui printed\n"},
+		{"", "GET", "//" + s.secret + "/", 404, "404 Not Found\nuse the URL that kubectl catalog ui printed\n"},
 		// methods
 		{"", "POST", below + "/", 405, ""},
 		{"", "POST", below + "/graphql/x", 405, ""},
@@ -95,7 +95,7 @@ func TestTicketIsUsedOnce(t *testing.T) {
 	if strings.Contains(ticket, s.secret) {
 		t.Errorf("%s has the secret", ticket)
 	}
-	for _, want := range []string{"200 /catalogs/a/packages/b", "404 404 Not Found\n"} {
+	for _, want := range []string{"200 /catalogs/a/packages/b", "404 404 Not Found\nuse the URL that kubectl catalog ui printed\n"} {
 		resp, err := http.Get(ticket)
 		if err != nil {
 			t.Fatal(err)

@@ -100,8 +100,9 @@ func run(ctx context.Context, s *session.Session, req uiRequest) (err error) {
 		return err
 	}
 	defer server.close()
-	start, source := "", (func(*http.Request) page.Source)(nil)
-	if req.arg != "" && authoring.IsPath(req.arg) {
+	cfg := page.Config{Private: true, Version: s.Version, Logger: logger(s)}
+	start := ""
+	if req.arg != "" && isPath(req.arg) {
 		if req.catalog != "" {
 			return exit.Usagef("--catalog: %s is a directory, not a package", req.arg)
 		}
@@ -111,16 +112,16 @@ func run(ctx context.Context, s *session.Session, req uiRequest) (err error) {
 		}
 		defer func() { err = errors.Join(err, dir.close()) }()
 		go dir.follow(ctx)
-		source = func(r *http.Request) page.Source { return page.Inside(dir.api, r) }
+		cfg.Source = func(r *http.Request) page.Source { return page.Inside(dir.api, r) }
+		cfg.Preview = &page.Preview{Dir: req.arg, Problem: dir.problem}
 	} else {
 		var service *content.Service
 		if start, service, err = resolve(ctx, s, req); err != nil {
 			return err
 		}
 		service = service.Untimed()
-		source = func(*http.Request) page.Source { return service }
+		cfg.Source = func(*http.Request) page.Source { return service }
 	}
-	handler := page.New(page.Config{Source: source, Private: true, Version: s.Version, Logger: logger(s)})
 	if _, err := fmt.Fprintln(s.Stdout, server.url(start)); err != nil {
 		return err
 	}
@@ -130,7 +131,12 @@ func run(ctx context.Context, s *session.Session, req uiRequest) (err error) {
 		}
 	}
 	fmt.Fprintln(s.Stderr, "Serving until you press Ctrl-C. The URL contains a secret; do not share it.")
-	return server.serve(ctx, handler)
+	return server.serve(ctx, page.New(cfg))
+}
+
+// isPath reports whether an argument is a path. Names of packages have no slashes and do not begin with a dot.
+func isPath(arg string) bool {
+	return authoring.IsPath(arg) || strings.ContainsAny(arg, `/\`) || strings.HasPrefix(arg, ".")
 }
 
 func logger(s *session.Session) *slog.Logger {
