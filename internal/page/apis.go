@@ -2,8 +2,8 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,9 +14,10 @@ import (
 
 // Limits of the pages of APIs.
 const (
-	coreGroup      = "-"  // in URLs
-	maxConnections = 50   // pages of one connection; each takes milliseconds
-	maxKinds       = 1000 // in the list of kinds
+	coreGroup      = "-"    // in URLs
+	maxConnections = 50     // pages of one connection; each takes milliseconds
+	maxKinds       = 1000   // in the list of kinds
+	maxProvided    = 10_000 // kinds that are searched: the limit of the API
 	maxSuggestions = 5
 	maxSpellings   = 5  // of a group, by case, that are looked up
 	maxKindName    = 63 // characters of a kind that similar ones are found for, as in CustomResourceDefinitions
@@ -87,33 +88,41 @@ func loadAPI(r *request) (any, error) {
 		wanted.Group = ""
 	}
 	v := apiView{API: wanted, Catalog: r.values.Get("catalog"), All: apiURL(r.root, "", wanted)}
-	provided, partial, err := r.api.providedKinds(v.Catalog)
+	spellings, partial, err := r.api.spellings(v.Catalog, wanted)
 	if err != nil {
 		return nil, err
 	}
 	v.Partial = partial
 	filters := map[apiFilter]bool{filterOf(wanted): true, filterOf(gvk{Group: strings.ToLower(wanted.Group), Kind: wanted.Kind}): true}
-	for api := range provided {
-		if api.is(wanted) && len(filters) < maxSpellings {
+	for _, api := range spellings {
+		if len(filters) < maxSpellings {
 			v.API, filters[filterOf(api)] = api, true
 		}
 	}
 	providers := apiUsers{Title: "Provided by", None: "No package provides this kind."}
 	for filter := range filters {
-		bundles, err := r.api.bundleAPIs(v.Catalog, "provides", map[string]any{"provides": filter})
+		bundles, partial, err := r.api.bundleAPIs(v.Catalog, "provides", map[string]any{"provides": filter})
 		if err != nil {
 			return nil, err
 		}
+		v.Partial = append(v.Partial, partial...)
 		providers.add(r.root, bundles, func(api gvk) bool { return api.is(wanted) && filterOf(api) == filter })
 	}
 	requirers := apiUsers{Title: "Required by", None: "No package requires this kind."}
-	bundles, err := r.api.bundleAPIs(v.Catalog, "requires", map[string]any{"property": "olm.gvk.required"})
+	bundles, partial, err := r.api.bundleAPIs(v.Catalog, "requires", map[string]any{"property": "olm.gvk.required"})
 	if err != nil {
 		return nil, err
 	}
+	v.Partial = append(v.Partial, partial...)
+	slices.Sort(v.Partial) // each query has the errors of a catalog that could not be read
+	v.Partial = slices.Compact(v.Partial)
 	requirers.add(r.root, bundles, wanted.is)
 	v.Lists = []apiUsers{providers, requirers}
 	if len(providers.Users)+len(requirers.Users) == 0 {
+		provided, _, err := r.api.providedKinds(v.Catalog)
+		if err != nil {
+			return nil, err
+		}
 		v.Suggestions = similarKinds(r.root, v.Catalog, wanted, provided)
 	}
 	return v, nil
@@ -199,32 +208,50 @@ func compareVersions(a, b string) int {
 	return va.Compare(vb)
 }
 
-// providedKinds returns the number of packages whose heads provide each kind. Kinds have no versions.
+// providedKinds returns the number of packages whose heads provide each kind. Kinds have no versions. The most frequent kinds are
+// enough for a catalog with more than maxProvided.
 func (a api) providedKinds(catalog string) (map[gvk]int, []string, error) {
-	packages, partial, err := listAll[struct{ Provides []gvk }](a, catalog, `query($after: String) { packages(first: 100, after: $after) {
-		nodes { provides { group version kind } } pageInfo { hasNextPage endCursor } } }`, map[string]any{})
+	var reply packagesReply
+	const query = `query($first: Int) { packages(first: 1) { facets(names: [KIND], first: $first) { values { value count } } } }`
+	partial, err := a.query(catalog, "", query, map[string]any{"first": maxProvided}, &reply)
 	kinds := map[gvk]int{}
-	for _, p := range packages {
-		of := map[gvk]bool{}
-		for _, api := range p.Provides {
-			of[gvk{Group: api.Group, Kind: api.Kind}] = true
-		}
-		for api := range of {
-			kinds[api]++
+	for _, f := range reply.Packages.Facets {
+		for _, v := range f.Values {
+			kind, group, _ := strings.Cut(v.Value, ".")
+			kinds[gvk{Group: group, Kind: kind}] = v.Count
 		}
 	}
 	return kinds, partial, err
 }
 
-// bundleAPIs returns bundles with the APIs of a field: provides or requires.
-func (a api) bundleAPIs(catalog, field string, filter map[string]any) ([]apiBundle, error) {
-	bundles, _, err := listAll[apiBundle](a, catalog, `query($filter: BundleFilter, $after: String) { bundles(filter: $filter, first: 100, after: $after) {
-		nodes { version catalog { name } package { name version } APIs: `+field+` { group version kind } }
-		pageInfo { hasNextPage endCursor } } }`, map[string]any{"filter": filter})
-	return bundles, err
+// spellings returns the spellings of a kind and its group by the first packages whose heads provide it.
+func (a api) spellings(catalog string, wanted gvk) (found []gvk, partial []string, err error) {
+	var reply struct {
+		Packages struct{ Nodes []struct{ Provides []gvk } }
+	}
+	const query = `query($kinds: [String!]!) { packages(filter: {facets: [{name: KIND, values: $kinds}]}, first: 100) {
+		nodes { provides { group kind } } } }`
+	partial, err = a.query(catalog, "", query, map[string]any{"kinds": []string{wanted.Name()}}, &reply)
+	for _, p := range reply.Packages.Nodes {
+		for _, api := range p.Provides {
+			if api.is(wanted) {
+				found = append(found, api)
+			}
+		}
+	}
+	return found, partial, err
 }
 
-// listAll reads all pages of a connection. The query has one field, the connection, and takes the variable $after.
+// bundleAPIs returns bundles with the APIs of a field: provides or requires.
+func (a api) bundleAPIs(catalog, field string, filter map[string]any) ([]apiBundle, []string, error) {
+	return listAll[apiBundle](a, catalog, `query($filter: BundleFilter, $after: String) {
+		bundles(filter: $filter, first: 100, after: $after) {
+		nodes { version catalog { name } package { name version } APIs: `+field+` { group version kind } }
+		pageInfo { hasNextPage endCursor } } }`, map[string]any{"filter": filter})
+}
+
+// listAll reads the pages of a connection, at most maxConnections: partial says if there are more. The query has one field, the
+// connection, and takes the variable $after.
 func listAll[T any](a api, catalog, query string, variables map[string]any) (nodes []T, partial []string, err error) {
 	for range maxConnections {
 		var reply map[string]struct {
@@ -246,7 +273,8 @@ func listAll[T any](a api, catalog, query string, variables map[string]any) (nod
 			return nodes, partial, nil
 		}
 	}
-	return nil, nil, &apiError{Status: http.StatusServiceUnavailable, Text: "listing packages or bundles: the result exceeds 50 pages; choose a single catalog"}
+	return nodes, append(partial, fmt.Sprintf("the list is incomplete: only %d versions were searched; choose a single catalog",
+		len(nodes))), nil
 }
 
 // similarKinds returns provided kinds with similar names. The same kind in other groups is first.

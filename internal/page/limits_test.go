@@ -139,6 +139,21 @@ func TestKindsAreBounded(t *testing.T) {
 	if w := send(pageOf(t, counted), "GET", "/apis/abcdefgh.example/Kind?catalog=a", ""); w.Code != http.StatusOK || requests.Load() > 10 {
 		t.Errorf("status %d, %d requests to the API", w.Code, requests.Load())
 	}
+	requests.Store(0)
+	if w := send(pageOf(t, counted), "GET", "/apis", ""); w.Code != http.StatusOK || requests.Load() != 2 { // the header, and the kinds
+		t.Errorf("the list of kinds: status %d, %d requests to the API", w.Code, requests.Load())
+	}
+}
+
+// A list that never ends is cut, and the page says so.
+func TestLongListsAreCut(t *testing.T) {
+	endless := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"data":{"bundles":{"nodes":[{"version":"1.0.0","APIs":[{"group":"g.example","kind":"Kind"}]}],"pageInfo":{"hasNextPage":true}}}}`))
+	})
+	w := send(pageOf(t, endless), "GET", "/apis/g.example/Kind", "")
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "only 50 versions") {
+		t.Errorf("status %d:\n%s", w.Code, w.Body)
+	}
 }
 
 // The lanes of a channel can pass a number of rows that is quadratic in that of its entries.

@@ -276,8 +276,8 @@ func TestInvalidPages(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`(offset: -1) { totalCount }`:                 "offset is -1",
 		`(offset: 1, after: "x") { totalCount }`:      "without after",
-		`{ facets(first: 0) { name } }`:               "first is 0: use 1 to 200",
-		`{ facets(first: 201) { name } }`:             "first is 201: use 1 to 200",
+		`{ facets(first: 0) { name } }`:               "first is 0: use 1 to 10000",
+		`{ facets(first: 10001) { name } }`:           "first is 10001: use 1 to 10000",
 		`(after: "0-0-0", offset: 0) { nodes {name}}`: "without after",
 	} {
 		post(t, url, "{ packages"+arguments+" }").wantError(t, graph.CodeInput, want)

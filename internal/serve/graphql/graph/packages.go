@@ -13,8 +13,11 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/serve/search"
 )
 
-// maxFacetValues limits the values of a facet in a reply.
-const maxFacetValues = 200
+// Limits of the values of a facet in a reply.
+const (
+	facetValues    = 200 // by default
+	maxFacetValues = 10_000
+)
 
 // facetsOf maps the facets of the schema to those of an index. An index has no facet CATALOG.
 var facetsOf = map[FacetName]listing.Facet{
@@ -308,7 +311,7 @@ func (s *source) list(ctx context.Context, q *packageQuery) (*listed, error) {
 
 // Facets returns the facets with the given names; nil means all.
 func (c *PackageConnection) Facets(ctx context.Context, names []FacetName, first *int) ([]*Facet, error) {
-	limit := maxFacetValues
+	limit := facetValues
 	if first != nil {
 		limit = *first
 	}
