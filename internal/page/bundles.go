@@ -64,7 +64,7 @@ func (c bundleComparison) Title() string {
 	return fmt.Sprintf("%s: %s and %s", shorten(80, c.Package.Label()), shorten(60, c.A.Key), shorten(60, c.B.Key))
 }
 
-const versionsQuery = `query($p: String!) { package(name: $p) { name displayName iconHash catalog { name digest lastModified }
+const versionsQuery = `query($p: String!) { package(name: $p) { name displayName iconHash catalog { version name digest lastModified }
 head { name } channels { entries { name version } } } }`
 
 const bundlesQuery = `query($p: String!, $a: String!, $b: String!) {
@@ -82,7 +82,7 @@ func loadBundleComparison(r *request) (any, error) {
 	}
 	var reply struct{ A, B struct{ Nodes []graphBundle } }
 	variables := map[string]any{"p": c.At.Package, "a": c.A.Name, "b": c.B.Name}
-	if _, err := r.api.query(c.At.Catalog, c.At.Version, bundlesQuery, variables, &reply); err != nil {
+	if _, err := r.api.query(c.At.Catalog, c.Catalog.Version, bundlesQuery, variables, &reply); err != nil {
 		return nil, err
 	}
 	if len(reply.A.Nodes) == 0 || len(reply.B.Nodes) == 0 {
@@ -174,7 +174,10 @@ func findVersion(all []versionKey, text string, otherwise int) (int, error) {
 		return v.Key == text || v.Name == text || v.Version == strings.TrimPrefix(text, "v")
 	})
 	if i < 0 {
-		return i, &apiError{Status: http.StatusNotFound, Text: fmt.Sprintf("version %q not found in the channels of the package", shorten(80, text))}
+		return i, &apiError{
+			Status: http.StatusNotFound,
+			Text:   fmt.Sprintf("version %q not found in the channels of the package", shorten(80, text)),
+		}
 	}
 	return i, nil
 }
@@ -358,7 +361,7 @@ func (c *bundleComparison) addRights(r *request) error {
 	for i, name := range []string{c.A.Name, c.B.Name} {
 		var rights permissions
 		path := "packages/" + url.PathEscape(c.At.Package) + "/bundles/" + url.PathEscape(name) + "/permissions"
-		err := r.api.get(viewPath(c.At.Catalog, c.At.Version, path), nil, &rights)
+		err := r.api.get(viewPath(c.At.Catalog, c.Catalog.Version, path), nil, &rights)
 		if refused, ok := errors.AsType[*apiError](err); ok && refused.Status != http.StatusUnauthorized {
 			c.NoRights = r.unknownRights(refused.Text)
 			return nil

@@ -59,7 +59,7 @@ type channelPage struct {
 type catalogVersion struct {
 	Name, Digest string
 	Image        string
-	Version      string // its name in URLs
+	Version      string // its name in URLs; later queries for the same page name it, as the catalog may change meanwhile
 	LastModified time.Time
 }
 
@@ -311,8 +311,9 @@ func (a api) keepOpen(c *channelPage) error {
 			}
 		}
 	}
-	const query = `query($p: String!) { package(name: $p) { channels { name head { name } entries { name version replaces skips skipRange } } } }`
-	_, err := a.query(c.At.Catalog, c.At.Version, query, map[string]any{"p": c.At.Package}, &reply)
+	const query = `query($p: String!) { package(name: $p) {
+		channels { name head { name } entries { name version replaces skips skipRange } } } }`
+	_, err := a.query(c.At.Catalog, c.Catalog.Version, query, map[string]any{"p": c.At.Package}, &reply)
 	if err != nil || reply.Package == nil {
 		return err
 	}

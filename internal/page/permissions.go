@@ -46,7 +46,8 @@ func (r rule) readsSecrets() bool {
 	has := func(list []string, values ...string) bool {
 		return slices.ContainsFunc(list, func(v string) bool { return slices.Contains(values, v) })
 	}
-	return has(r.Verbs, "get", "list", "watch", "*") && has(r.APIGroups, "", "*") && has(r.Resources, "secrets", "*") && len(r.ResourceNames) == 0
+	return has(r.Verbs, "get", "list", "watch", "*") && has(r.APIGroups, "", "*") &&
+		has(r.Resources, "secrets", "*") && len(r.ResourceNames) == 0
 }
 
 // risks returns the number of risky rules.
@@ -123,7 +124,7 @@ func (p *packagePage) loadPermissions(r *request) error {
 	}
 	path := "packages/" + url.PathEscape(p.At.Package) + "/bundles/" + url.PathEscape(p.Bundle.Name) + "/permissions"
 	var rights permissions
-	err := r.api.get(viewPath(p.At.Catalog, p.At.Version, path), nil, &rights)
+	err := r.api.get(viewPath(p.At.Catalog, p.Catalog.Version, path), nil, &rights)
 	if refused, ok := errors.AsType[*apiError](err); ok && refused.Status != 401 {
 		p.NoRight = r.unknownRights(refused.Text)
 		return nil

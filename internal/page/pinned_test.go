@@ -3,6 +3,8 @@ package page
 import (
 	"net/http"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -27,6 +29,28 @@ func TestPinnedURLsResolve(t *testing.T) {
 		}
 		if resp, body := get(t, h, target.String()); resp.StatusCode != http.StatusOK {
 			t.Errorf("GET %s: %s\n%s", target, resp.Status, body)
+		}
+	}
+}
+
+// A catalog that changes after the first query for a page does not change the rest of the page.
+func TestPageShowsOneVersion(t *testing.T) {
+	for _, path := range []string{"/compare?a=1.0.0&b=1.1.0", "/compare?a=1.0.0&b=1.1.0&permissions=1", "?tab=permissions"} {
+		c := newContent(t)
+		c.commit(t, "a", "1", []byte(packageJSON("foo", "1.0.0", "", "1.1.0", "")))
+		api, requests := apiOf(c.store), atomic.Int64{}
+		page := pageOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/catalogs/a/") && requests.Add(1) == 2 {
+				c.commit(t, "a", "2", []byte(packageJSON("foo", "2.0.0", "", "2.1.0", "")))
+			}
+			if requests.Load() > 1 && strings.HasPrefix(r.URL.Path, "/catalogs/a/api/") {
+				t.Errorf("%s: %s reads the current version", path, r.URL.Path)
+			}
+			api.ServeHTTP(w, r)
+		}))
+		resp, body := get(t, page, "/catalogs/a/packages/foo"+path)
+		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "1.1.0") || requests.Load() < 2 {
+			t.Errorf("GET %s: %s after %d requests, or without version 1.1.0", path, resp.Status, requests.Load())
 		}
 	}
 }
