@@ -53,8 +53,8 @@ func (c *contentConfig) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.allowedHosts, "allowed-hosts", nil, "`names`, separated by commas, that clients of a loopback port may use "+
 		"in the Host header, beside localhost, loopback addresses and the host of --external-url; requests for other hosts are "+
 		"refused, which stops DNS rebinding")
-	f.BoolVar(&c.page, "page", false, "serve a web page of the catalogs at /ui/; unless --content-auth=none, readers log in with a token for the audience "+
-		"catalogd.operatorframework.io")
+	f.BoolVar(&c.page, "page", false, "serve a web page of the catalogs at /ui/; unless --content-auth=none, readers log in with a token "+
+		"for the audience catalogd.operatorframework.io")
 	f.IntVar(&c.maxConnections, "max-connections", 1000,
 		"limit of connections to the content service; above it, the connections that are idle longest are closed")
 	f.IntVar(&c.maxQueries, "max-concurrent-queries", 32, "limit of concurrent queries; above it, clients are asked to retry later")

@@ -154,7 +154,8 @@ func (c *comparison) addPackages(values url.Values, all []packageDifference) {
 		if f.param == "" {
 			n = len(all)
 		}
-		c.Filters = append(c.Filters, choice{fmt.Sprintf("%d %s", n, f.label), stateURL(with(values, "change", nonEmpty(f.param))), f.param == only})
+		to := stateURL(with(values, "change", nonEmpty(f.param)))
+		c.Filters = append(c.Filters, choice{fmt.Sprintf("%d %s", n, f.label), to, f.param == only})
 	}
 	for _, p := range all {
 		switch {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
@@ -129,7 +130,8 @@ func setForwarded(h, from http.Header) (mediaType string) {
 	}
 	mediaType, _, _ = strings.Cut(from.Get("Content-Type"), ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	data := []string{"application/json", "application/jsonl", "application/graphql-response+json", "text/plain", "text/vnd.graphviz", typeEvents}
+	data := []string{"application/json", "application/jsonl", "application/graphql-response+json", "text/plain",
+		"text/vnd.graphviz", typeEvents}
 	switch {
 	case strings.HasPrefix(mediaType, "image/"):
 		h.Set("Content-Security-Policy", imagePolicy)
@@ -177,7 +179,7 @@ func (p *page) queryAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	path := viewPath(r.URL.Query().Get("catalog"), "", "graphql")
-	inner, err := http.NewRequestWithContext(r.Context(), http.MethodPost, path, strings.NewReader(string(body))) //nolint:gosec // G704: as above
+	inner, err := http.NewRequestWithContext(r.Context(), http.MethodPost, path, bytes.NewReader(body)) //nolint:gosec // G704: as above
 	if err != nil {
 		http.Error(w, "400 Bad Request\ninvalid query", http.StatusBadRequest)
 		return

@@ -21,10 +21,12 @@ func (p packagePage) Snippets() []snippet {
 		catalog = "CATALOG"
 	}
 	version, csvName := yamlText(p.Bundle.Version), yamlText(p.Bundle.Name)
-	fill := strings.NewReplacer("{image}", yamlText(p.Catalog.Image), "{name}", name, "{catalog}", catalog, "{channel}", channel, "{version}", version, "{csv}", csvName,
+	fill := strings.NewReplacer("{image}", yamlText(p.Catalog.Image), "{name}", name, "{catalog}", catalog,
+		"{channel}", channel, "{version}", version, "{csv}", csvName,
 		"{namespace}", yamlText(namespace))
 	snippets := []snippet{
-		{"OLM v1: ClusterExtension", "The ServiceAccount needs the permissions that the operator requests; see the tab Permissions.", fill.Replace(clusterExtension)},
+		{"OLM v1: ClusterExtension", "The ServiceAccount needs the permissions that the operator requests; see the tab Permissions.",
+			fill.Replace(clusterExtension)},
 		{"OLM v0: Subscription", "Set sourceNamespace to the namespace of the CatalogSource of OLM v0; see docs/spec/olmv0.md of catalogd.",
 			fill.Replace(subscription)},
 	}

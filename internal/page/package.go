@@ -218,7 +218,8 @@ fragment bundle on Bundle { name version image hash deprecation { message } chan
 requires { group version kind } requiredPackages { packageName versionRange }
 provides @include(if: $apis) { group version kind } relatedImages @include(if: $images) { name image }
 csvMetadata { displayName minKubeVersion maturity maintainers { name email } links { name url } provider { name url }
-installModes { type supported } annotations(keys: ["createdAt", "repository", "support", "operatorframework.io/suggested-namespace"]) { key value }
+installModes { type supported }
+annotations(keys: ["createdAt", "repository", "support", "operatorframework.io/suggested-namespace"]) { key value }
 nativeApis @include(if: $apis) { group version kind }
 customResourceDefinitions @include(if: $apis) { owned { name version kind displayName description
 specDescriptors { path displayName description } statusDescriptors { path displayName description } examples }

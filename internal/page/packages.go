@@ -328,6 +328,7 @@ func (a api) invalidPackages(catalog, version string) ([]missingPackage, error) 
 // missing returns the first invalid packages whose names contain a text. Without them, the list of valid packages is still complete.
 func (a api) missing(text string) []missingPackage {
 	invalid, _ := a.invalidPackages("", "") // none after an error
-	found := slices.DeleteFunc(invalid, func(p missingPackage) bool { return !strings.Contains(strings.ToLower(p.Name), strings.ToLower(text)) })
+	text = strings.ToLower(text)
+	found := slices.DeleteFunc(invalid, func(p missingPackage) bool { return !strings.Contains(strings.ToLower(p.Name), text) })
 	return found[:min(maxMissing, len(found))]
 }

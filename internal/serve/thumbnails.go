@@ -89,8 +89,8 @@ func (t *thumbnails) read(ctx context.Context, c store.Catalog, pkg, hash string
 
 func thumbnailOf(c store.Catalog, pkg string, small []byte) (body []byte, contentType string, err error) {
 	if small == nil {
-		return nil, "", notFound("shrinking the icon of package %q in catalog %q: not an SVG, PNG, JPEG, GIF or WebP image of at most 25 megapixels; "+
-			"GET /catalogs/%[2]s/api/v1/packages/%[1]s/icon returns it unchanged", pkg, c.Name)
+		return nil, "", notFound("shrinking the icon of package %q in catalog %q: not an SVG, PNG, JPEG, GIF or WebP image "+
+			"of at most 25 megapixels; GET /catalogs/%[2]s/api/v1/packages/%[1]s/icon returns it unchanged", pkg, c.Name)
 	}
 	return small, "image/png", nil
 }

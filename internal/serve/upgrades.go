@@ -125,7 +125,8 @@ func channelOf(r *http.Request, c store.Catalog) (*channel.Details, *channel.Gra
 		ranges += len(e.SkipRange)
 	}
 	if ranges*len(d.Entries) > maxRangeWork {
-		return nil, nil, unprocessable("the skipRanges of channel %q of package %q in catalog %q exceed the limit of %d comparisons (entries times bytes of skipRanges)",
+		return nil, nil, unprocessable("the skipRanges of channel %q of package %q in catalog %q exceed the limit "+
+			"of %d comparisons (entries times bytes of skipRanges)",
 			name, pkg, c.Name, maxRangeWork)
 	}
 	graph := d.Graph()

@@ -99,7 +99,8 @@ func printGraphs(to *output.Terminal, format *output.Format, channels []channelD
 	var rows []output.Row
 	for i := range channels {
 		c := &channels[i]
-		row, err := output.NewRow("UpgradeGraph", c.Name, channel.UpgradeGraph{Details: &c.Details, Edges: append([]channel.Edge{}, c.Graph().Edges()...)})
+		graph := channel.UpgradeGraph{Details: &c.Details, Edges: append([]channel.Edge{}, c.Graph().Edges()...)}
+		row, err := output.NewRow("UpgradeGraph", c.Name, graph)
 		if err != nil {
 			return err
 		}

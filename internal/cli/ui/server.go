@@ -85,7 +85,8 @@ func (s *server) openOnce(page string) string {
 func (s *server) serve(ctx context.Context, next http.Handler) error {
 	logs := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // broken connections
 	h := &http.Server{
-		Handler: s.guard(next), ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: logs,
+		Handler: s.guard(next), ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: maxHeader, ErrorLog: logs,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // ends feeds
 	}
 	failed := make(chan error, 1)

@@ -191,7 +191,9 @@ func contentTo(c *source.Content) *v1beta1.CatalogContent {
 	}
 	if s := c.Subset; s != nil {
 		out.Subset = &v1beta1.CatalogSubset{
-			LeftOut:  v1beta1.ContentCounts{Packages: int32(s.Packages), Channels: int32(s.Channels), Bundles: int32(s.Bundles), Blobs: int32(s.Blobs)},
+			LeftOut: v1beta1.ContentCounts{
+				Packages: int32(s.Packages), Channels: int32(s.Channels), Bundles: int32(s.Bundles), Blobs: int32(s.Blobs),
+			},
 			NotFound: s.NotFound, NotFoundCount: int32(s.NotFoundCount),
 		}
 	}
