@@ -24,7 +24,8 @@ func TestWrongAPIServer(t *testing.T) {
 		{
 			"list --server https://127.0.0.1:1",
 			1,
-			"error: The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n",
+			"error: connecting to the API server at 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; " +
+				"check --kubeconfig, --context and --server\n",
 		},
 		{"list --context nope", 2, `context "nope" does not exist: see kubectl config view`},
 		{"list --cluster nope", 2, `cluster "nope" does not exist`},

@@ -10,8 +10,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
@@ -73,7 +72,7 @@ func newVersionCommand(s *session.Session) *cobra.Command {
 // readVersions asks the API server and the content services. After an error, v has what could be read.
 func readVersions(ctx context.Context, s *session.Session, v *versions) error {
 	if !s.IsDirect() {
-		served, err := servedVersions(s)
+		served, err := servedVersions(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -113,26 +112,16 @@ func readVersions(ctx context.Context, s *session.Session, v *versions) error {
 }
 
 // servedVersions returns the versions of catalogd's API in the API server.
-func servedVersions(s *session.Session) ([]string, error) {
-	config, err := s.Config()
+func servedVersions(ctx context.Context, s *session.Session) ([]string, error) {
+	c, err := s.Client()
 	if err != nil {
 		return nil, err
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
+	served, err := c.Versions(ctx, v1beta1.GroupName)
+	if apierrors.IsNotFound(err) {
+		err = nil
 	}
-	groups, err := client.ServerGroups()
-	if err != nil {
-		return nil, err
-	}
-	var served []string
-	for _, version := range metav1.ExtractGroupVersions(groups) {
-		if name, ok := strings.CutPrefix(version, v1beta1.GroupVersion.Group+"/"); ok {
-			served = append(served, name)
-		}
-	}
-	return served, nil
+	return served, err
 }
 
 // skew returns a warning if the plugin and catalogd are more than one minor release apart. Development builds are not compared.

@@ -67,7 +67,7 @@ func (f writerFunc) Write(text []byte) (int, error) {
 
 func TestWatchReturnsErrorOfFirstList(t *testing.T) {
 	for _, args := range [][]string{{"list", "--watch"}, {"watch"}} {
-		if code, _, stderr := run(t, args...); code != exit.Failure || !strings.Contains(stderr, "was refused") {
+		if code, _, stderr := run(t, args...); code != exit.Failure || !strings.Contains(stderr, "connection refused") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}

@@ -8,18 +8,20 @@ import (
 	"slices"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/follow"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
@@ -41,7 +43,7 @@ type keepRequest struct {
 // repeated.
 type keeper struct {
 	*session.Session
-	api       client.WithWatch
+	api       *kube.Client
 	namespace string
 	name      string
 	timeout   time.Duration
@@ -89,7 +91,7 @@ func (r *keepRequest) run(cmd *cobra.Command, s *session.Session) error {
 func (k keeper) source(ctx context.Context) (*unstructured.Unstructured, error) {
 	source := &unstructured.Unstructured{}
 	source.SetGroupVersionKind(migrate.CatalogSource)
-	err := k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, source)
+	err := k.api.Get(ctx, types.NamespacedName{Namespace: k.namespace, Name: k.name}, source)
 	if apierrors.IsNotFound(err) {
 		return nil, exit.NotFoundf("it does not exist")
 	}
@@ -108,7 +110,7 @@ func (k keeper) takeOver(ctx context.Context) error {
 		return err
 	}
 	catalog := &v1beta1.CatalogSource{}
-	err = k.api.Get(ctx, client.ObjectKey{Name: k.name}, catalog)
+	err = k.api.Get(ctx, types.NamespacedName{Name: k.name}, catalog)
 	if apierrors.IsNotFound(err) && !taken {
 		catalog, err = k.create(ctx, m)
 	}
@@ -157,7 +159,7 @@ func (k keeper) create(ctx context.Context, m *migrate.Migration) (*v1beta1.Cata
 	for _, note := range m.Notes {
 		fmt.Fprintf(k.Stderr, "- %s\n", output.Line(note))
 	}
-	return &m.To, k.api.Create(ctx, &m.To)
+	return &m.To, k.api.Create(ctx, &m.To, metav1.CreateOptions{FieldManager: session.FieldManager})
 }
 
 // check returns why a CatalogSource cannot be taken over.
@@ -175,17 +177,39 @@ func (k keeper) check(source *unstructured.Unstructured, m *migrate.Migration) e
 }
 
 // change changes an object, again if another program changed it meanwhile, as OLM v0 and catalogd do for statuses.
-func (k keeper) change(ctx context.Context, object client.Object, change func() error) error {
+func (k keeper) change(ctx context.Context, object kube.Object, change func() error) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := k.api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		if err := k.api.Get(ctx, keyOf(object), object); err != nil {
 			return err
 		}
-		before := object.DeepCopyObject().(client.Object)
+		before := object.DeepCopyObject().(kube.Object)
+		before.SetResourceVersion("") // so that the patch requires this version
 		if err := change(); err != nil {
 			return err
 		}
-		return k.api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		patch, err := mergePatch(before, object)
+		if err != nil {
+			return err
+		}
+		return k.api.Patch(ctx, object, patch, metav1.PatchOptions{FieldManager: session.FieldManager})
 	})
+}
+
+// mergePatch returns the merge patch that makes an object what it is after a change.
+func mergePatch(before, after kube.Object) ([]byte, error) {
+	was, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
+	}
+	return jsonpatch.CreateMergePatch(was, is)
+}
+
+func keyOf(object kube.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
 // redirect makes a CatalogSource of OLM v0 lead to catalogd, and saves its spec.
@@ -215,15 +239,15 @@ func (k keeper) redirect(ctx context.Context, source *unstructured.Unstructured,
 // removePod removes OLM v0's own Service and pods of the catalog, which OLM v0 leaves.
 func (k keeper) removePod(ctx context.Context, source *unstructured.Unstructured) error {
 	service := &corev1.Service{}
-	err := k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, service)
+	err := k.api.Get(ctx, types.NamespacedName{Namespace: k.namespace, Name: k.name}, service)
 	isOLMs := slices.ContainsFunc(service.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == source.GetUID() })
 	if err == nil && isOLMs {
-		err = k.api.Delete(ctx, service, client.Preconditions{UID: &service.UID})
+		err = k.api.Delete(ctx, service, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &service.UID}})
 	}
-	if client.IgnoreNotFound(err) != nil {
+	if ignoreNotFound(err) != nil {
 		return err
 	}
-	return k.api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(k.namespace), client.MatchingLabels{"olm.catalogSource": k.name})
+	return k.api.DeleteAll(ctx, k.namespace, &corev1.Pod{}, metav1.ListOptions{LabelSelector: "olm.catalogSource=" + k.name})
 }
 
 // olmPatience is how long OLM v0 may take to connect to catalogd. It takes a second; without OLM v0, nothing happens.
@@ -233,7 +257,7 @@ const olmPatience = 15 * time.Second
 // Service. Then it restores what catalogd made.
 func (k keeper) settle(ctx context.Context, source *unstructured.Unstructured) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, olmPatience, true, func(ctx context.Context) (bool, error) {
-		err := k.api.Get(ctx, client.ObjectKeyFromObject(source), source)
+		err := k.api.Get(ctx, keyOf(source), source)
 		address, _, _ := unstructured.NestedString(source.Object, "spec", "address")
 		connected, _, _ := unstructured.NestedString(source.Object, "status", "connectionState", "address")
 		return connected == address, err
@@ -246,7 +270,7 @@ func (k keeper) settle(ctx context.Context, source *unstructured.Unstructured) e
 			return false, err
 		}
 		service := &corev1.Service{}
-		err := client.IgnoreNotFound(k.api.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.name}, service))
+		err := ignoreNotFound(k.api.Get(ctx, types.NamespacedName{Namespace: k.namespace, Name: k.name}, service))
 		if err != nil || service.Spec.Type == corev1.ServiceTypeExternalName {
 			return err == nil, err
 		}
@@ -262,7 +286,7 @@ func (k keeper) settle(ctx context.Context, source *unstructured.Unstructured) e
 func (k keeper) poke(ctx context.Context) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1beta1.PollRequestedAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
 	catalog := &v1beta1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: k.name}}
-	return k.api.Patch(ctx, catalog, client.RawPatch("application/merge-patch+json", []byte(patch)))
+	return k.api.Patch(ctx, catalog, []byte(patch), metav1.PatchOptions{FieldManager: session.FieldManager})
 }
 
 // await waits until a condition of catalogd's CatalogSource is True.
@@ -296,7 +320,7 @@ func (k keeper) giveBack(ctx context.Context) error {
 		return err
 	}
 	catalog := &v1beta1.CatalogSource{}
-	if err := client.IgnoreNotFound(k.api.Get(ctx, client.ObjectKey{Name: k.name}, catalog)); err != nil {
+	if err := ignoreNotFound(k.api.Get(ctx, types.NamespacedName{Name: k.name}, catalog)); err != nil {
 		return err
 	}
 	offered := catalog.Spec.OLMv0 != nil && slices.Contains(catalog.Spec.OLMv0.Namespaces, k.namespace)
@@ -340,4 +364,11 @@ func (k keeper) restore(ctx context.Context, source *unstructured.Unstructured, 
 		source.Object["spec"] = spec
 		return nil
 	})
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

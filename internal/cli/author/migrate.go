@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/resource"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/runtime"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
@@ -171,9 +171,9 @@ func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([
 	}
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(migrate.CatalogSource.GroupVersion().WithKind("CatalogSourceList"))
-	err = s.List(ctx, &list, client.InNamespace(namespace))
+	err = s.List(ctx, namespace, &list, metav1.ListOptions{})
 	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err):
 		return nil, exit.NotFoundf("the cluster does not have the CatalogSources of OLM v0 (operators.coreos.com)")
 	case err != nil:
 		return nil, err
@@ -185,30 +185,56 @@ func readCluster(ctx context.Context, s *session.Session, allNamespaces bool) ([
 	return list.Items, nil
 }
 
-// readFiles reads the CatalogSources of OLM v0 in files. It warns of other objects.
+// readFiles reads the CatalogSources of OLM v0 in files of YAML or JSON. It warns of other objects.
 func readFiles(s *session.Session, files []string) ([]unstructured.Unstructured, error) {
-	objects := resource.NewLocalBuilder().Unstructured().Flatten()
+	var found []unstructured.Unstructured
 	for _, file := range files {
 		text, err := s.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		objects.Stream(bytes.NewReader(text), file)
-	}
-	var found []unstructured.Unstructured
-	err := objects.Do().Visit(func(info *resource.Info, err error) error {
+		objects, err := objectsOf(text)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if kind := info.Object.GetObjectKind().GroupVersionKind().GroupKind(); kind != migrate.CatalogSource.GroupKind() {
-			s.Stderr.Warnf("%s: skipping %s %s: not a CatalogSource of OLM v0", info.Source, kind, info.Name)
-			return nil
+		for _, object := range objects {
+			if kind := object.GroupVersionKind().GroupKind(); kind != migrate.CatalogSource.GroupKind() {
+				s.Stderr.Warnf("%s: skipping %s %s: not a CatalogSource of OLM v0", file, kind, object.GetName())
+				continue
+			}
+			found = append(found, object)
 		}
-		found = append(found, *info.Object.(*unstructured.Unstructured))
-		return nil
-	})
-	if err == nil && len(found) == 0 {
-		err = exit.NotFoundf("no CatalogSource of OLM v0 (operators.coreos.com) found in %s", strings.Join(files, ", "))
 	}
-	return found, err
+	if len(found) == 0 {
+		return nil, exit.NotFoundf("no CatalogSource of OLM v0 (operators.coreos.com) found in %s", strings.Join(files, ", "))
+	}
+	return found, nil
+}
+
+// objectsOf returns the objects in documents of YAML or JSON, and those of lists in them.
+func objectsOf(text []byte) ([]unstructured.Unstructured, error) {
+	var all []unstructured.Unstructured
+	for documents := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text)); ; {
+		var document runtime.RawExtension
+		err := documents.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if document.Raw = bytes.TrimSpace(document.Raw); len(document.Raw) == 0 || bytes.Equal(document.Raw, []byte("null")) {
+			continue
+		}
+		decoded, err := runtime.Decode(unstructured.UnstructuredJSONScheme, document.Raw)
+		if err != nil {
+			return nil, err
+		}
+		switch object := decoded.(type) {
+		case *unstructured.UnstructuredList:
+			all = append(all, object.Items...)
+		case *unstructured.Unstructured:
+			all = append(all, *object)
+		}
+	}
 }

@@ -12,12 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/authoring"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
@@ -193,7 +192,7 @@ func validateName(kind status.Kind, name string) error {
 
 func add(ctx context.Context, s *session.Session, ch *change, req addRequest) error {
 	c := req.catalog
-	if ch.dryRun != cmdutil.DryRunClient {
+	if ch.dryRun != dryRunClient {
 		warnOfMissing(ctx, s, c, len(req.authorities) > 0)
 		if err := create(ctx, s, ch, c.Object, c.Spec.Registry, req.authorities); err != nil {
 			return err
@@ -236,23 +235,20 @@ func wasCreated(name string) string {
 }
 
 // create creates the ConfigMap of --ca-file, if any, and then the catalog, which becomes its owner.
-func create(ctx context.Context, s *session.Session, ch *change, c client.Object, access *v1beta1.RegistryAccess, authorities []byte,
+func create(ctx context.Context, s *session.Session, ch *change, c kube.Object, access *v1beta1.RegistryAccess, authorities []byte,
 ) error {
 	api, err := s.Client()
 	if err != nil {
 		return err
 	}
-	opts := []client.CreateOption{client.FieldOwner(session.FieldManager)}
-	if ch.isDry() {
-		opts = append(opts, client.DryRunAll)
-	}
+	opts := metav1.CreateOptions{FieldManager: session.FieldManager, DryRun: ch.dryRunOption()}
 	var bundle *caBundle
 	if len(authorities) > 0 {
 		if bundle, err = createBundle(ctx, api, access.CABundle, s.DaemonNamespace(ctx), authorities, opts); err != nil {
 			return err
 		}
 	}
-	if err := api.Create(ctx, c, opts...); err != nil {
+	if err := api.Create(ctx, c, opts); err != nil {
 		if bundle != nil && !ch.isDry() {
 			bundle.remove(ctx)
 		}

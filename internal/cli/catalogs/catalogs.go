@@ -13,11 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	xterm "golang.org/x/term"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -60,45 +57,62 @@ func (sel selection) find(ctx context.Context, s *session.Session) ([]status.Cat
 
 // A change holds the flags --dry-run and -o of a command that changes objects. They mean the same as in kubectl.
 type change struct {
-	flags  *genericclioptions.PrintFlags
-	dryRun cmdutil.DryRunStrategy
+	printers *output.Printers
+	dryRun   string
 }
+
+// The values of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
 
 // newChange adds the flags to a command.
 func newChange(cmd *cobra.Command) *change {
-	ch := &change{flags: genericclioptions.NewPrintFlags("").WithTypeSetter(session.Scheme)}
-	ch.flags.AddFlags(cmd)
-	cmdutil.AddDryRunFlag(cmd)
-	lookup.CompleteValues(cmd, "output", ch.flags.AllowedFormats()...)
-	lookup.CompleteValues(cmd, "dry-run", "none", "client", "server")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ch.parse(cmd) }
+	ch := &change{printers: output.NewPrinters(cmd)}
+	cmd.Flags().StringVar(&ch.dryRun, "dry-run", dryRunNone, "none; client: print what would be done, and send nothing; or server: send "+
+		"the request, but let the API server store nothing")
+	cmd.Flag("dry-run").NoOptDefVal = dryRunClient
+	lookup.CompleteValues(cmd, "dry-run", dryRunNone, dryRunClient, dryRunServer)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return ch.parse() }
 	return ch
 }
 
-func (ch *change) parse(cmd *cobra.Command) (err error) {
-	if ch.dryRun, err = cmdutil.GetDryRunStrategy(cmd); err != nil {
-		return exit.AsUsage(err)
+func (ch *change) parse() error {
+	if !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, ch.dryRun) {
+		return exit.Usagef("--dry-run %q is not none, client or server", ch.dryRun)
 	}
-	_, err = ch.printer("")
-	if err != nil && !exit.IsUsage(err) {
-		err = exit.Usagef("--output: %w", err)
-	}
+	_, err := ch.printer("")
 	return err
 }
 
 // isDry reports whether nothing is changed.
-func (ch *change) isDry() bool { return ch.dryRun != cmdutil.DryRunNone }
+func (ch *change) isDry() bool { return ch.dryRun != dryRunNone }
+
+// dryRunOption returns the option dryRun of a request.
+func (ch *change) dryRunOption() []string {
+	if ch.isDry() {
+		return []string{metav1.DryRunAll}
+	}
+	return nil
+}
 
 // isText reports whether the change is printed in words, not as an object.
-func (ch *change) isText() bool { return *ch.flags.OutputFormat == "" }
+func (ch *change) isText() bool { return ch.printers.Format == "" }
 
 func (ch *change) printer(operation string) (printers.ResourcePrinter, error) {
-	ch.flags.NamePrintFlags.Operation = operation
-	printer, err := cmdutil.PrintFlagsWithDryRunStrategy(ch.flags, ch.dryRun).ToPrinter()
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		err = output.UnknownFormat(*ch.flags.OutputFormat, ch.flags.AllowedFormats())
+	switch ch.dryRun {
+	case dryRunClient:
+		operation += " (dry run)"
+	case dryRunServer:
+		operation += " (server dry run)"
 	}
-	return printer, err
+	printer, err := ch.printers.Printer(operation)
+	if err != nil {
+		return nil, err
+	}
+	return printers.NewTypeSetter(session.Scheme).ToPrinter(printer), nil
 }
 
 // print prints the object, or its name and what was done: "catalogsource.catalogd.operatorframework.io/sample suspended".
@@ -117,15 +131,12 @@ func (ch *change) patch(ctx context.Context, s *session.Session, c *status.Catal
 	if err != nil {
 		return err
 	}
-	opts := []client.PatchOption{client.FieldOwner(session.FieldManager)}
-	if ch.isDry() { // even with --dry-run=client: only the API server can apply a patch
-		opts = append(opts, client.DryRunAll)
-	}
 	api, err := s.Client()
 	if err != nil {
 		return err
 	}
-	err = api.Patch(ctx, c.Object, client.RawPatch(types.MergePatchType, data), opts...)
+	// Even with --dry-run=client: only the API server can apply a patch.
+	err = api.Patch(ctx, c.Object, data, metav1.PatchOptions{FieldManager: session.FieldManager, DryRun: ch.dryRunOption()})
 	return session.CatalogError(err, c.Arg())
 }
 

@@ -10,12 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
@@ -280,9 +279,9 @@ func olmV0State(ctx context.Context, s *session.Session, namespace, name string)
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(migrate.CatalogSource)
-	err = api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	err = api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object)
 	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err):
 		return "not offered"
 	case apierrors.IsForbidden(err):
 		return "unknown (forbidden)"

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -29,8 +28,7 @@ const maxEvents = 10
 func lastEvents(ctx context.Context, s *session.Session, c *status.Catalog) ([]eventsv1.Event, error) {
 	var list eventsv1.EventList
 	about := fmt.Sprintf("regarding.kind=%s,regarding.name=%s,regarding.uid=%s", c.Kind, c.Name, c.UID)
-	opts := &client.ListOptions{Namespace: metav1.NamespaceDefault, Raw: &metav1.ListOptions{FieldSelector: about}}
-	if err := s.List(ctx, &list, opts); err != nil {
+	if err := s.List(ctx, metav1.NamespaceDefault, &list, metav1.ListOptions{FieldSelector: about}); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
@@ -70,8 +68,8 @@ func replicas(ctx context.Context, s *session.Session, catalog, base string) str
 		return ""
 	}
 	var endpoints discoveryv1.EndpointSliceList
-	labels := client.MatchingLabels{discoveryv1.LabelServiceName: at.Name}
-	if err := s.List(ctx, &endpoints, client.InNamespace(at.Namespace), labels); err != nil {
+	opts := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + at.Name}
+	if err := s.List(ctx, at.Namespace, &endpoints, opts); err != nil {
 		return ""
 	}
 	pods, ready := map[string]bool{}, 0

@@ -167,8 +167,12 @@ func watchList(ctx context.Context, rows *rowReader, req listRequest, format *ou
 		}
 		return write(found)
 	}
+	api, err := s.Client()
+	if err != nil {
+		return err
+	}
 	f := &follow.Catalogs{
-		Client: s.Client, List: metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}, Synced: flush,
+		API: api, List: metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}, Synced: flush,
 	}
 	f.Each = func(_ watch.EventType, c *status.Catalog) error {
 		if len(named) > 0 && !slices.ContainsFunc(named, func(n status.Catalog) bool { return n.Kind == c.Kind && n.Name == c.Name }) {

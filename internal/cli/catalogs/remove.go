@@ -9,9 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
@@ -92,12 +91,9 @@ func removeOne(ctx context.Context, s *session.Session, ch *change, c *status.Ca
 	if err != nil {
 		return err
 	}
-	same := client.Preconditions{UID: ptr.To(c.UID)} // not one that was recreated during the confirmation
-	switch ch.dryRun {
-	case cmdutil.DryRunNone:
-		err = api.Delete(ctx, c.Object, same)
-	case cmdutil.DryRunServer:
-		err = api.Delete(ctx, c.Object, same, client.DryRunAll)
+	if ch.dryRun != dryRunClient {
+		same := &metav1.Preconditions{UID: ptr.To(c.UID)} // not one that was recreated during the confirmation
+		err = api.Delete(ctx, c.Object, metav1.DeleteOptions{Preconditions: same, DryRun: ch.dryRunOption()})
 	}
 	switch {
 	case apierrors.IsConflict(err):

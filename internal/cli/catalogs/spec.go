@@ -3,6 +3,7 @@ package catalogs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,10 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
@@ -170,7 +172,7 @@ func lookUp(ctx context.Context, s *session.Session, namespace string, r referen
 	}
 	var object metav1.PartialObjectMetadata
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(r.kind))
-	return api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.name}, &object)
+	return api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: r.name}, &object)
 }
 
 // warnOfMissing warns of objects that a new catalog names and that do not exist. catalogd waits for them.
@@ -192,18 +194,18 @@ func warnOfMissing(ctx context.Context, s *session.Session, c *status.Catalog, c
 
 // A caBundle is the ConfigMap of --ca-file.
 type caBundle struct {
-	api     client.Client
+	api     *kube.Client
 	object  *corev1.ConfigMap
 	existed bool // with the same content, for example after an interrupted attempt
 }
 
-func createBundle(ctx context.Context, api client.Client, ref *v1beta1.BundleReference, namespace string, authorities []byte,
-	opts []client.CreateOption,
+func createBundle(ctx context.Context, api *kube.Client, ref *v1beta1.BundleReference, namespace string, authorities []byte,
+	opts metav1.CreateOptions,
 ) (*caBundle, error) {
 	wanted := &corev1.ConfigMap{Data: map[string]string{ref.Key: string(authorities)}}
 	wanted.Name, wanted.Namespace = ref.Name, namespace
 	b := &caBundle{api: api, object: wanted}
-	err := api.Create(ctx, wanted, opts...)
+	err := api.Create(ctx, wanted, opts)
 	if err == nil {
 		return b, nil
 	}
@@ -212,7 +214,7 @@ func createBundle(ctx context.Context, api client.Client, ref *v1beta1.BundleRef
 		return nil, fmt.Errorf("creating %s: %w", what, err)
 	}
 	var has corev1.ConfigMap
-	if err := api.Get(ctx, client.ObjectKeyFromObject(wanted), &has); err != nil {
+	if err := api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &has); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", what, err)
 	}
 	if !maps.Equal(has.Data, wanted.Data) {
@@ -223,16 +225,18 @@ func createBundle(ctx context.Context, api client.Client, ref *v1beta1.BundleRef
 }
 
 // setOwner makes the catalog the owner, so that both are deleted together. A ConfigMap that the plugin did not create stays as it is.
-func (b *caBundle) setOwner(ctx context.Context, c client.Object) error {
+func (b *caBundle) setOwner(ctx context.Context, c kube.Object) error {
 	isOurs := func(m metav1.ManagedFieldsEntry) bool { return m.Manager == session.FieldManager }
 	if b.existed && !slices.ContainsFunc(b.object.ManagedFields, isOurs) {
 		return nil
 	}
-	was := b.object.DeepCopy()
-	b.object.OwnerReferences = []metav1.OwnerReference{{
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{{
 		APIVersion: v1beta1.GroupVersion.String(), Kind: "CatalogSource", Name: c.GetName(), UID: c.GetUID(),
-	}}
-	if err := b.api.Patch(ctx, b.object, client.MergeFrom(was), client.FieldOwner(session.FieldManager)); err != nil {
+	}}}})
+	if err != nil {
+		return err
+	}
+	if err := b.api.Patch(ctx, b.object, patch, metav1.PatchOptions{FieldManager: session.FieldManager}); err != nil {
 		return fmt.Errorf("setting the owner of ConfigMap %q: %w", b.object.Name, err)
 	}
 	return nil
@@ -241,6 +245,6 @@ func (b *caBundle) setOwner(ctx context.Context, c client.Object) error {
 // remove deletes the ConfigMap if this command created it.
 func (b *caBundle) remove(ctx context.Context) {
 	if !b.existed {
-		_ = b.api.Delete(ctx, b.object)
+		_ = b.api.Delete(ctx, b.object, metav1.DeleteOptions{})
 	}
 }

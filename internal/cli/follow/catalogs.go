@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
@@ -26,15 +26,20 @@ const retryAfter = time.Second
 // ErrDone ends Run without an error when a callback returns it.
 var ErrDone = errors.New("done")
 
+// An API reads and watches catalogs.
+type API interface {
+	List(ctx context.Context, namespace string, into kube.List, opts metav1.ListOptions) error
+	Watch(ctx context.Context, namespace string, list kube.List, opts metav1.ListOptions) (watch.Interface, error)
+}
+
 // Catalogs follows catalogs of the API server.
 type Catalogs struct {
-	Client func() (client.WithWatch, error)
+	API    API
 	Kinds  []status.Kind      // nil: both, and only CatalogSources where ClusterCatalogs are unknown or forbidden
 	List   metav1.ListOptions // which catalogs
 	Each   func(watch.EventType, *status.Catalog) error
 	Synced func() error // called after each list, if not nil
 
-	api   client.WithWatch
 	mu    sync.Mutex             // held while a callback runs
 	known map[id]*status.Catalog // as Each saw them last
 }
@@ -50,9 +55,6 @@ func idOf(c *status.Catalog) id { return id{c.Kind, c.Name} }
 // Run calls Each for all catalogs and for every change, until a callback returns an error or ctx ends. A watch that ends is restarted, and
 // missed changes are reported. An error of the first list is returned.
 func (f *Catalogs) Run(ctx context.Context) (err error) {
-	if f.api, err = f.Client(); err != nil {
-		return err
-	}
 	f.known = map[id]*status.Catalog{}
 	listed := false
 	err = wait.PollUntilContextCancel(ctx, retryAfter, true, func(ctx context.Context) (bool, error) {
@@ -119,7 +121,7 @@ func (f *Catalogs) lists(ctx context.Context) (all []status.Catalog, versions ma
 	versions = map[status.Kind]string{}
 	for _, kind := range f.kinds() {
 		list := kind.NewList()
-		err := f.api.List(ctx, list, &client.ListOptions{Raw: f.List.DeepCopy()})
+		err := f.API.List(ctx, "", list, f.List)
 		if err != nil && f.Kinds == nil && session.IsAbsent(kind, err) {
 			continue
 		}
@@ -183,9 +185,9 @@ func (f *Catalogs) watch(ctx context.Context, from map[status.Kind]string) error
 }
 
 func (f *Catalogs) watchKind(ctx context.Context, kind status.Kind, from string) error {
-	opts := f.List.DeepCopy()
+	opts := f.List
 	opts.ResourceVersion = from
-	events, err := f.api.Watch(ctx, kind.NewList(), &client.ListOptions{Raw: opts})
+	events, err := f.API.Watch(ctx, "", kind.NewList(), opts)
 	if err != nil {
 		return err
 	}
@@ -204,7 +206,7 @@ func (f *Catalogs) event(event watch.Event) error {
 	switch object := event.Object.(type) {
 	case *metav1.Status:
 		return apierrors.FromObject(object)
-	case client.Object:
+	case kube.Object:
 		if !status.IsMirror(object) {
 			return f.report(event.Type, status.Of(object))
 		}
@@ -214,8 +216,12 @@ func (f *Catalogs) event(event watch.Event) error {
 
 // One calls each for one catalog and for every change, with nil while it does not exist.
 func One(ctx context.Context, s *session.Session, kind status.Kind, name string, each func(*status.Catalog) error) error {
+	api, err := s.Client()
+	if err != nil {
+		return err
+	}
 	f := &Catalogs{
-		Client: s.Client, Kinds: []status.Kind{kind}, List: metav1.ListOptions{FieldSelector: "metadata.name=" + name},
+		API: api, Kinds: []status.Kind{kind}, List: metav1.ListOptions{FieldSelector: "metadata.name=" + name},
 	}
 	f.Each = func(event watch.EventType, c *status.Catalog) error {
 		if event == watch.Deleted {

@@ -14,27 +14,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
 // script is an API server with fixed lists and watches.
 type script struct {
-	client.WithWatch
 	lists   [][]v1beta1.CatalogSource
 	watches [][]watch.Event
 }
 
-func (s *script) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (s *script) List(_ context.Context, _ string, list kube.List, _ metav1.ListOptions) error {
 	list.(*v1beta1.CatalogSourceList).Items = s.lists[0]
 	s.lists = s.lists[1:]
 	return nil
 }
 
-func (s *script) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+func (s *script) Watch(context.Context, string, kube.List, metav1.ListOptions) (watch.Interface, error) {
 	events := watch.NewFakeWithChanSize(10, false)
 	for _, e := range s.watches[0] {
 		events.Action(e.Type, e.Object)
@@ -43,8 +42,6 @@ func (s *script) Watch(context.Context, client.ObjectList, ...client.ListOption)
 	events.Stop()
 	return events, nil
 }
-
-func (s *script) client() (client.WithWatch, error) { return s, nil }
 
 func catalogAt(name, uid, version string) v1beta1.CatalogSource {
 	c := v1beta1.CatalogSource{}
@@ -67,7 +64,7 @@ func testRunReportsMissedChanges(t *testing.T) {
 	}
 	var got []string
 	syncs := 0
-	f := &Catalogs{Client: s.client, Kinds: status.Kinds[:1]}
+	f := &Catalogs{API: s, Kinds: status.Kinds[:1]}
 	f.Each = func(event watch.EventType, c *status.Catalog) error {
 		got = append(got, fmt.Sprintf("%s %s/%s@%s", event, c.Name, c.UID, c.ResourceVersion))
 		return nil
@@ -95,7 +92,7 @@ func TestRunReturnsErrorOfCallback(t *testing.T) {
 	s := &script{lists: [][]v1beta1.CatalogSource{{catalogAt("a", "1", "1")}}}
 	failed := errors.New("the pipe is closed")
 	f := &Catalogs{
-		Client: s.client, Kinds: status.Kinds[:1], Each: func(watch.EventType, *status.Catalog) error { return failed },
+		API: s, Kinds: status.Kinds[:1], Each: func(watch.EventType, *status.Catalog) error { return failed },
 	}
 	if err := f.Run(t.Context()); !errors.Is(err, failed) {
 		t.Errorf("got %v, want %v", err, failed)
@@ -104,14 +101,11 @@ func TestRunReturnsErrorOfCallback(t *testing.T) {
 
 // bothKinds is an API server with a catalog of each kind. The first watch of ClusterCatalogs ends, and one is missed.
 type bothKinds struct {
-	client.WithWatch
 	forbidden bool // ClusterCatalogs
 	lists     int
 }
 
-func (s *bothKinds) client() (client.WithWatch, error) { return s, nil }
-
-func (s *bothKinds) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (s *bothKinds) List(_ context.Context, _ string, list kube.List, _ metav1.ListOptions) error {
 	switch list := list.(type) {
 	case *v1beta1.CatalogSourceList:
 		s.lists++
@@ -130,7 +124,7 @@ func (s *bothKinds) List(_ context.Context, list client.ObjectList, _ ...client.
 	return nil
 }
 
-func (s *bothKinds) Watch(ctx context.Context, list client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+func (s *bothKinds) Watch(ctx context.Context, _ string, list kube.List, _ metav1.ListOptions) (watch.Interface, error) {
 	events := watch.NewFake()
 	if _, ok := list.(*olmv1.ClusterCatalogList); ok || s.forbidden {
 		events.Stop()
@@ -152,7 +146,7 @@ func TestRunFollowsBothKinds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &bothKinds{forbidden: tt.forbidden}
 				var got []string
-				f := &Catalogs{Client: s.client}
+				f := &Catalogs{API: s}
 				f.Each = func(_ watch.EventType, c *status.Catalog) error {
 					got = append(got, fmt.Sprintf("%s/%s@%s", c.Kind, c.Name, c.ResourceVersion))
 					return nil

@@ -206,6 +206,10 @@ func (f *feeds) catalogs(ctx context.Context) ([]status.Catalog, error) {
 
 // followCluster follows the catalogs of the cluster as they become served.
 func (f *feeds) followCluster(ctx context.Context) error {
+	api, err := f.session.Client()
+	if err != nil {
+		return err
+	}
 	catalogs, err := f.catalogs(ctx)
 	if err != nil {
 		return err
@@ -227,7 +231,7 @@ func (f *feeds) followCluster(ctx context.Context) error {
 			return false, start()
 		})
 	})
-	objects := &Catalogs{Client: f.session.Client}
+	objects := &Catalogs{API: api}
 	objects.Each = func(event watch.EventType, c *status.Catalog) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -38,7 +38,6 @@ func write(dir string) error {
 		return err
 	}
 	root := cli.NewRootCommand()
-	root.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // not the home of the user who generates
 	if err := doc.GenManTreeFromOpts(root, doc.GenManTreeOptions{
 		Header:           &doc.GenManHeader{Section: "1", Source: "catalogd", Manual: "kubectl catalog", Date: &since},
 		Path:             manual,

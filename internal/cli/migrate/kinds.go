@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 )
 
 // A Field is what became of a field that is set.
@@ -29,7 +29,7 @@ func (f Field) IsLost() bool { return f.To == "" }
 
 // A Conversion is a CatalogSource as a ClusterCatalog, or the reverse.
 type Conversion struct {
-	To     client.Object
+	To     kube.Object
 	Fields []Field
 }
 

@@ -6,16 +6,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
-	"k8s.io/kubectl/pkg/cmd/get"
-
-	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 )
 
 // Group and Version are the API group and version of printed objects that do not exist in the API server, such as
@@ -27,68 +22,53 @@ const (
 
 // A Format is the value of -o with its related flags: a table, or a format of kubectl's own printers.
 type Format struct {
-	flags   *get.PrintFlags
-	own     []string // formats that the command prints itself
-	unnamed bool     // whether the printed objects have no name
+	printers Printers
+	own      []string // formats that the command prints itself
+	unnamed  bool     // whether the printed objects have no name
 }
 
 // NewFormat adds -o and related flags to a command, which may have formats of its own.
 func NewFormat(cmd *cobra.Command, own ...string) *Format {
-	return addFormat(cmd, &Format{flags: get.NewGetPrintFlags(), own: own})
+	return addFormat(cmd, &Format{own: own})
 }
 
 // NewUnnamedFormat is NewFormat for objects without a name.
 func NewUnnamedFormat(cmd *cobra.Command) *Format {
-	return addFormat(cmd, &Format{flags: get.NewGetPrintFlags(), unnamed: true})
+	return addFormat(cmd, &Format{unnamed: true})
 }
 
 func addFormat(cmd *cobra.Command, f *Format) *Format {
-	f.flags.JSONYamlPrintFlags.AddFlags(cmd)
-	f.flags.TemplateFlags.AddFlags(cmd)
-	formats := f.formats()
+	formats := slices.Concat(objectFormats, templated, []string{"wide"})
+	if f.unnamed {
+		formats = slices.DeleteFunc(formats, func(format string) bool { return format == "name" })
+	}
+	f.printers.formats = slices.Concat(f.own, formats)
 	usage := "`format`: "
 	if len(f.own) > 0 {
 		usage += strings.Join(f.own, ", ") + "; or "
 	}
-	usage += strings.Join(formats[len(f.own):], ", ") + " (as in kubectl get)"
-	cmd.Flags().StringVarP(f.flags.OutputFormat, "output", "o", "", usage)
-	cmd.Flags().BoolVar(f.flags.NoHeaders, "no-headers", false, "print no table headers")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	f.printers.addFlags(cmd)
+	f.printers.addOutput(cmd, usage+strings.Join(formats, ", ")+" (as in kubectl get)")
+	cmd.Flags().BoolVar(&f.printers.noHeaders, "no-headers", false, "print no table headers")
 	cmd.PreRunE = func(*cobra.Command, []string) error { return f.validate() }
 	return f
 }
 
-func (f *Format) formats() []string {
-	return slices.DeleteFunc(slices.Concat(f.own, f.flags.AllowedFormats()), func(format string) bool {
-		return f.unnamed && format == "name"
-	})
-}
-
 // validate returns an error if the format is unknown or its template is malformed.
 func (f *Format) validate() error {
-	if f.unnamed && f.Name() == "name" {
-		return UnknownFormat("name", f.formats())
-	}
 	if f.IsTable() || slices.Contains(f.own, f.Name()) {
 		return nil
 	}
-	printer, err := f.kubectlPrinter()
-	if err == nil && strings.HasPrefix(f.Name(), "custom-columns") { // which parses its columns only when it prints
-		err = printer.PrintObj(&unstructured.Unstructured{Object: map[string]any{}}, io.Discard)
-	}
-	if err != nil && !exit.IsUsage(err) {
-		err = exit.Usagef("--output: %w", err)
-	}
+	_, err := f.printers.Printer("")
 	return err
 }
 
 // Name returns the value of -o.
-func (f *Format) Name() string { return *f.flags.OutputFormat }
+func (f *Format) Name() string { return f.printers.Format }
 
 // IsTable reports whether the format is a table.
 func (f *Format) IsTable() bool {
-	template := f.flags.TemplateFlags.TemplateArgument
-	return (f.Name() == "" || f.Name() == "wide") && (template == nil || *template == "")
+	return (f.Name() == "" || f.Name() == "wide") && f.printers.template == ""
 }
 
 // IsPlain reports whether the format is a table of the default columns.
@@ -126,7 +106,7 @@ func cellsOf(rows []Row) [][]string {
 }
 
 func (f *Format) tableOptions() Options {
-	return Options{Wide: f.Name() == "wide", NoHeaders: *f.flags.NoHeaders}
+	return Options{Wide: f.Name() == "wide", NoHeaders: f.printers.noHeaders}
 }
 
 // PrintObject prints one object in a format other than a table. See NewRow for fields.
@@ -191,7 +171,7 @@ func (f *Format) Stream(to *Terminal, columns []Column) (func([]Row) error, erro
 
 // printer returns kubectl's printer. On a terminal, harmful characters are replaced.
 func (f *Format) printer(to *Terminal) (printers.ResourcePrinter, error) {
-	printer, err := f.kubectlPrinter()
+	printer, err := f.printers.Printer("")
 	if err != nil || !to.Live {
 		return printer, err
 	}
@@ -207,43 +187,6 @@ func (f *Format) printer(to *Terminal) (printers.ResourcePrinter, error) {
 		_, err := io.WriteString(w, clean(b.String()))
 		return err
 	}), nil
-}
-
-func (f *Format) kubectlPrinter() (printers.ResourcePrinter, error) {
-	switch f.Name() {
-	case "yaml":
-		return f.yamlPrinter(), nil
-	case "yml":
-		return nil, exit.Usagef("unknown format \"yml\": did you mean yaml?")
-	}
-	printer, err := f.flags.ToPrinter()
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		err = UnknownFormat(f.Name(), f.formats())
-	}
-	return printer, err
-}
-
-// UnknownFormat returns the error of an unknown value of -o.
-func UnknownFormat(format string, valid []string) error {
-	return exit.Usagef("unknown format %q; valid formats are %s", format, strings.Join(valid, ", "))
-}
-
-// yamlPrinter returns kubectl's YAML printer, fed with JSON in which characters that YAML does not accept, such as C1
-// controls, are escaped. kubectl's own prints nothing for such texts.
-func (f *Format) yamlPrinter() printers.ResourcePrinter {
-	ofJSON := &printers.YAMLPrinter{}
-	var printer printers.ResourcePrinter = printers.ResourcePrinterFunc(func(object runtime.Object, w io.Writer) error {
-		text, err := json.Marshal(object)
-		if err != nil {
-			return err
-		}
-		escaped := escape(string(text), func(r rune) bool { return r <= 0xFFFF && !unicode.IsGraphic(r) })
-		return ofJSON.PrintObj(&runtime.Unknown{Raw: []byte(escaped)}, w)
-	})
-	if !f.flags.JSONYamlPrintFlags.ShowManagedFields {
-		printer = &printers.OmitManagedFieldsPrinter{Delegate: printer}
-	}
-	return printer
 }
 
 // Lines writes formatted text to a terminal until a write fails.

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
@@ -254,8 +253,7 @@ func selectPackages(ctx context.Context, s *session.Session, req getRequest) (ma
 	}
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("OperatorPackageList"))
-	raw := &metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}
-	if err := s.List(ctx, &list, &client.ListOptions{Raw: raw}); err != nil {
+	if err := s.List(ctx, "", &list, metav1.ListOptions{LabelSelector: req.selector, FieldSelector: req.fields}); err != nil {
 		return nil, session.SelectorError(err, "spec.catalog, spec.packageName, spec.priority, metadata.name (PACKAGE.CATALOG)")
 	}
 	selected := map[[2]string]bool{}

@@ -8,11 +8,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
 
@@ -113,9 +114,9 @@ func (s *Session) Named(ctx context.Context, arg string) ([]status.Catalog, erro
 }
 
 // read returns a catalog, nil if there is none.
-func read(ctx context.Context, api client.Client, kind status.Kind, name string) (*status.Catalog, error) {
+func read(ctx context.Context, api *kube.Client, kind status.Kind, name string) (*status.Catalog, error) {
 	object := kind.New()
-	err := api.Get(ctx, client.ObjectKey{Name: name}, object)
+	err := api.Get(ctx, types.NamespacedName{Name: name}, object)
 	switch {
 	case err == nil:
 		return status.Of(object), nil
@@ -150,7 +151,7 @@ func (s *Session) Select(ctx context.Context, selector, fields string) ([]status
 			continue
 		}
 		list := kind.NewList()
-		err := s.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector, FieldSelector: fields}})
+		err := s.List(ctx, "", list, metav1.ListOptions{LabelSelector: selector, FieldSelector: fields})
 		if s.absence.shows(kind, err) {
 			continue
 		}

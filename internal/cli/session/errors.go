@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
@@ -145,10 +144,10 @@ func Recreated(catalog string) error {
 
 // kubeconfigError makes an unusable kubeconfig a usage error if a flag caused it.
 func (s *Session) kubeconfigError(err error) error {
-	named := *s.kube.Context + *s.kube.ClusterName + *s.kube.AuthInfoName
+	named := s.overrides.CurrentContext + s.overrides.Context.Cluster + s.overrides.Context.AuthInfo
 	switch {
-	case *s.kube.KubeConfig != "" && errors.Is(err, fs.ErrNotExist):
-		return exit.NotFoundf("--kubeconfig: file %q not found", *s.kube.KubeConfig)
+	case s.loading.ExplicitPath != "" && errors.Is(err, fs.ErrNotExist):
+		return exit.NotFoundf("--kubeconfig: file %q not found", s.loading.ExplicitPath)
 	case named != "" && strings.Contains(err.Error(), "does not exist"): // client-go has no type for all of these
 		return exit.Usagef("%w: see kubectl config view", err)
 	}
@@ -164,7 +163,7 @@ func (s *Session) Explain(err error) string {
 	}
 	failed, unreachable := errors.AsType[*url.Error](err)
 	if unreachable = unreachable && isAt(failed.URL, server); unreachable {
-		text, _ = cmdutil.StandardErrorMessage(failed) // kubectl's sentence
+		text = fmt.Sprintf("connecting to the API server at %s: %v; check --kubeconfig, --context and --server", server.Host, failed.Err)
 	}
 	var status apierrors.APIStatus
 	if (unreachable || errors.As(err, &status)) && server.Host == "localhost:8080" && s.hasNoServer() {
@@ -181,7 +180,7 @@ func isAt(address string, server *url.URL) bool {
 // hasNoServer reports whether neither a flag nor a kubeconfig names an API server.
 func (s *Session) hasNoServer() bool {
 	config, err := s.Kubeconfig()
-	return err == nil && len(config.Clusters) == 0 && *s.kube.APIServer == ""
+	return err == nil && len(config.Clusters) == 0 && s.overrides.ClusterInfo.Server == ""
 }
 
 // SelectorError makes the API server's error about an unknown field of --field-selector a usage error that lists the valid fields.

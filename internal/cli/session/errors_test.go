@@ -114,7 +114,7 @@ func TestNoKubeconfig(t *testing.T) {
 		{"", exit.Usagef("--limit"), false},
 	} {
 		s := New(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
-		*s.kube.KubeConfig, *s.kube.APIServer = "/dev/null", test.server
+		s.loading.ExplicitPath, s.overrides.ClusterInfo.Server = "/dev/null", test.server
 		if _, err := s.Config(); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestCommandRequestsOneToken(t *testing.T) {
 	}))
 	defer server.Close()
 	s := New(genericiooptions.NewTestIOStreamsDiscard(), func(string) string { return "" }, "test")
-	s.kube.APIServer = &server.URL
+	s.overrides.ClusterInfo.Server = server.URL
 	for range 2 {
 		for _, catalog := range []string{"a", "b"} {
 			service, err := s.open("http://catalogd.ns.svc/catalogs/"+catalog, catalog)

@@ -152,7 +152,7 @@ func (s *Session) token(ctx context.Context, namespace string) (string, error) {
 		Audiences:         []string{audience},
 		ExpirationSeconds: ptr.To[int64](tokenSeconds),
 	}}
-	if err := c.SubResource("token").Create(ctx, to, request); err != nil {
+	if err := c.CreateToken(ctx, to, request); err != nil {
 		return "", tokenError(namespace, err)
 	}
 	return request.Status.Token, nil

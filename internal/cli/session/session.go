@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,20 +17,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/content"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
-	"github.com/operator-catalogs/catalogd/internal/cli/migrate"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/status"
 )
@@ -43,7 +42,8 @@ type Session struct {
 	Stdout, Stderr *output.Terminal
 	Version        string
 
-	kube      *genericclioptions.ConfigFlags
+	loading   *clientcmd.ClientConfigLoadingRules
+	overrides *clientcmd.ConfigOverrides
 	serverURL string
 	serverCA  string
 	namespace string                  // of catalogd, if no catalog names it
@@ -61,16 +61,22 @@ func New(streams genericiooptions.IOStreams, getenv func(string) string, version
 		In:      streams.In,
 		Stdout:  output.New(streams.Out, getenv),
 		Stderr:  output.New(streams.ErrOut, getenv),
-		kube:    genericclioptions.NewConfigFlags(true),
 		Version: version,
-		opened:  map[string]*content.Service{},
-		kinds:   map[string]status.Kind{},
+
+		loading:   clientcmd.NewDefaultClientConfigLoadingRules(),
+		overrides: &clientcmd.ConfigOverrides{ClusterDefaults: clientcmd.ClusterDefaults},
+		opened:    map[string]*content.Service{},
+		kinds:     map[string]status.Kind{},
 	}
 }
 
 // AddFlags adds the flags of all commands: those of kubectl, and the address of the content service.
 func (s *Session) AddFlags(flags *pflag.FlagSet) {
-	s.kube.AddFlags(flags)
+	flags.StringVar(&s.loading.ExplicitPath, "kubeconfig", "", "`file` with the kubeconfig of the cluster")
+	of := clientcmd.RecommendedConfigOverrideFlags("")
+	of.AuthOverrideFlags.Username, of.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // kubectl has none
+	clientcmd.BindOverrideFlags(s.overrides, flags, of)
+	flags.Func("as-user-extra", "`KEY=VALUE` of the user to impersonate; repeatable", s.addUserExtra)
 	flags.StringVar(&s.serverURL, "server-url", "", "`URL` of catalogd's content service, to call it directly "+
 		"with your own credentials (default: the address in status.urls, through the API server)")
 	flags.StringVar(&s.serverCA, "server-ca", "", "`file` with the certificate authorities of a content service "+
@@ -78,10 +84,23 @@ func (s *Session) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.namespace, "catalogd-namespace", "catalogd-system", "`namespace` of catalogd, if no catalog names it")
 }
 
+func (s *Session) addUserExtra(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return errors.New("write KEY=VALUE")
+	}
+	extra := &s.overrides.AuthInfo.ImpersonateUserExtra
+	if *extra == nil {
+		*extra = map[string][]string{}
+	}
+	(*extra)[key] = append((*extra)[key], value)
+	return nil
+}
+
 // Validate checks the flags of all commands.
 func (s *Session) Validate() error {
-	if _, err := clientcmd.ParseTimeout(*s.kube.Timeout); err != nil {
-		return exit.Usagef("--request-timeout %q: %w", *s.kube.Timeout, err)
+	if _, err := clientcmd.ParseTimeout(s.overrides.Timeout); err != nil {
+		return exit.Usagef("--request-timeout %q: %w", s.overrides.Timeout, err)
 	}
 	return nil
 }
@@ -89,9 +108,14 @@ func (s *Session) Validate() error {
 // UserAgent returns the name of the plugin for HTTP requests.
 func (s *Session) UserAgent() string { return "kubectl-catalog/" + s.Version }
 
+// kubeconfig returns the kubeconfig with the flags applied, or the configuration of a pod if there is none.
+func (s *Session) kubeconfig() clientcmd.ClientConfig {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(s.loading, s.overrides)
+}
+
 // Config returns the configuration of clients of the API server.
 func (s *Session) Config() (*rest.Config, error) {
-	config, err := s.kube.ToRESTConfig()
+	config, err := s.kubeconfig().ClientConfig()
 	if err != nil {
 		return nil, s.kubeconfigError(err)
 	}
@@ -106,31 +130,31 @@ func (s *Session) Config() (*rest.Config, error) {
 }
 
 // Client returns a client of the API server.
-func (s *Session) Client() (client.WithWatch, error) {
+func (s *Session) Client() (*kube.Client, error) {
 	config, err := s.Config()
 	if err != nil {
 		return nil, err
 	}
-	return client.NewWithWatch(config, client.Options{Scheme: Scheme, Mapper: mapper})
+	return kube.New(config, Scheme)
 }
 
-// List reads objects from the API server.
-func (s *Session) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+// List reads the objects of a namespace, or of all if it is empty, from the API server.
+func (s *Session) List(ctx context.Context, namespace string, list kube.List, opts metav1.ListOptions) error {
 	c, err := s.Client()
 	if err != nil {
 		return err
 	}
-	return c.List(ctx, list, opts...)
+	return c.List(ctx, namespace, list, opts)
 }
 
 // Kubeconfig returns the kubeconfig.
 func (s *Session) Kubeconfig() (clientcmdapi.Config, error) {
-	return s.kube.ToRawKubeConfigLoader().RawConfig()
+	return s.kubeconfig().RawConfig()
 }
 
 // Namespace returns the namespace of --namespace or of the kubeconfig's context.
 func (s *Session) Namespace() (string, error) {
-	namespace, _, err := s.kube.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := s.kubeconfig().Namespace()
 	return namespace, err
 }
 
@@ -157,20 +181,4 @@ var Scheme = func() *runtime.Scheme {
 		}
 	}
 	return s
-}()
-
-// mapper maps these kinds to resources without discovery.
-var mapper = func() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"CatalogSource", "OperatorPackage"} {
-		m.Add(v1beta1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
-	}
-	m.Add(olmv1.GroupVersion.WithKind("ClusterCatalog"), meta.RESTScopeRoot)
-	for _, kind := range []string{"ServiceAccount", "Secret", "ConfigMap", "Pod", "Service"} {
-		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-	}
-	m.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
-	m.Add(eventsv1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
-	m.Add(migrate.CatalogSource, meta.RESTScopeNamespace)
-	return m
 }()

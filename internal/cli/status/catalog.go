@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/operator-catalogs/catalogd/apis/olmv1"
 	"github.com/operator-catalogs/catalogd/apis/v1beta1"
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
+	"github.com/operator-catalogs/catalogd/internal/cli/kube"
 )
 
 // A Kind is a kind of catalogs.
@@ -53,7 +53,7 @@ func (k Kind) types() []string {
 }
 
 // New returns an empty object of the kind.
-func (k Kind) New() client.Object {
+func (k Kind) New() kube.Object {
 	if k == ClusterCatalog {
 		return &olmv1.ClusterCatalog{}
 	}
@@ -61,7 +61,7 @@ func (k Kind) New() client.Object {
 }
 
 // NewList returns an empty list of the kind.
-func (k Kind) NewList() client.ObjectList {
+func (k Kind) NewList() kube.List {
 	if k == ClusterCatalog {
 		return &olmv1.ClusterCatalogList{}
 	}
@@ -92,7 +92,7 @@ func ParseName(text string) (Kind, string, error) {
 // and the others empty.
 type Catalog struct {
 	Kind   Kind
-	Object client.Object // as the API server has it
+	Object kube.Object // as the API server has it
 	metav1.ObjectMeta
 	Spec   v1beta1.CatalogSourceSpec
 	Status v1beta1.CatalogSourceStatus
@@ -103,7 +103,7 @@ type Catalog struct {
 }
 
 // Of returns the catalog of a CatalogSource or a ClusterCatalog.
-func Of(object client.Object) *Catalog {
+func Of(object kube.Object) *Catalog {
 	if c, ok := object.(*olmv1.ClusterCatalog); ok {
 		return ofClusterCatalog(c)
 	}
@@ -114,7 +114,7 @@ func Of(object client.Object) *Catalog {
 }
 
 // Items returns the catalogs of a list, without ClusterCatalogs that represent a CatalogSource.
-func Items(list client.ObjectList) []Catalog {
+func Items(list kube.List) []Catalog {
 	var all []Catalog
 	switch list := list.(type) {
 	case *v1beta1.CatalogSourceList:
