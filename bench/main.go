@@ -220,6 +220,7 @@ var rows = []namedRow{
 	{"disk", "disk bytes, beside those of compact JSON", diskBytes},
 	{"packages", "first sync of OperatorPackages, beside kubectl apply", firstSync},
 	{"plugin", "a table of all packages by the plugin, beside kubectl", listing},
+	{"plugin-start", "a command of the plugin without a cluster, beside kubectl", pluginStart},
 	{"render", "100 bundle images rendered by the plugin, beside opm", renderBundles},
 	{"bundle-add", "a bundle added to the catalog by the plugin, beside opm validate", addToCatalog},
 	{"mirror", "images copied to another registry by the plugin, beside crane", mirrorCatalog},

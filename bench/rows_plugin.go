@@ -33,7 +33,8 @@ func listing(ctx context.Context, e *env) (Row, error) {
 		return row, err
 	}
 	defer w.close()
-	plugin, kubectl := w.lister(e.plugin, "get", "packages"), w.lister(filepath.Join(e.assets, "kubectl"), "get", "operatorpackages")
+	plugin, kubectl := w.lister(e.plugin, "get", "packages"), w.lister(filepath.Join(e.assets, "kubectl"), "get", "operatorpackages",
+		"--cache-dir", filepath.Join(e.dir, "kubectl"))
 	for _, first := range []*lister{plugin, kubectl} { // this run fills kubectl's discovery cache
 		if _, err := first.run(ctx); err != nil {
 			return row, err
@@ -50,6 +51,23 @@ func listing(ctx context.Context, e *env) (Row, error) {
 		plugin.lines, moved.format(moved.Median), kubectl.lines, besides.format(besides.Median))
 	row.note("the plugin lists the CatalogSources, and calls catalogd where these say: directly, over plain HTTP")
 	return row, nil
+}
+
+// pluginStart measures a command of the plugin that needs no cluster, beside the same of kubectl.
+func pluginStart(ctx context.Context, e *env) (Row, error) {
+	row := Row{
+		What:      "the version of the program: process start -> end",
+		Figure:    Series{What: "kubectl-catalog version --client", Unit: "ms"},
+		Yardstick: Series{What: "kubectl version --client", Unit: "ms"},
+	}
+	version := func(program string) meter {
+		return func(ctx context.Context) (float64, error) {
+			began := time.Now()
+			_, err := process.Run(ctx, program, "version", "--client")
+			return float64(time.Since(began).Microseconds()) / 1000, err
+		}
+	}
+	return row, e.alternate(ctx, &row, e.runs, version(e.plugin), version(filepath.Join(e.assets, "kubectl")))
 }
 
 // listingWorld is a catalogd that serves the catalog, with a tap before it and another one before the API server.
@@ -83,9 +101,7 @@ func (e *env) listingWorld(ctx context.Context) (w *listingWorld, err error) {
 	w.readerWorld = &readerWorld{daemon: d}
 	go w.api.serve(server.Host)
 	go w.content.serve(d.content)
-	w.flags = []string{
-		"--kubeconfig", e.cluster.Kubeconfig, "--server", "https://" + w.api.Addr().String(), "--cache-dir", filepath.Join(e.dir, "kubectl"),
-	}
+	w.flags = []string{"--kubeconfig", e.cluster.Kubeconfig, "--server", "https://" + w.api.Addr().String()}
 	return w, w.fill(ctx, e.cluster, ref)
 }
 
