@@ -43,7 +43,6 @@ var functions = template.FuncMap{
 	"digest":   shortDigest,
 	"linkable": isLinkable,
 	"shell":    shellText,
-	"split":    func(name string) []string { return strings.Split(name, ".") }, // where a name may wrap
 }
 
 // shorten cuts a text to a number of characters.
