@@ -7,13 +7,13 @@
 package fbc
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"iter"
 
-	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+
+	"github.com/operator-catalogs/catalogd/internal/version"
 )
 
 // The schemas that OLM defines. Blobs of other schemas are custom: they are served, but not interpreted.
@@ -58,18 +58,5 @@ func HashOfBlobs(blobs iter.Seq[Hash]) Hash {
 // String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// CompareVersions compares two versions of bundles by precedence (semver 2.0, section 11). Invalid versions are
-// lower than all valid ones.
-func CompareVersions(a, b string) int {
-	va, errA := semver.Parse(a)
-	vb, errB := semver.Parse(b)
-	switch {
-	case errA != nil && errB != nil:
-		return cmp.Compare(a, b)
-	case errA != nil:
-		return -1
-	case errB != nil:
-		return 1
-	}
-	return va.Compare(vb)
-}
+// CompareVersions is version.Compare.
+func CompareVersions(a, b string) int { return version.Compare(a, b) }

@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
-	"github.com/blang/semver/v4"
+
+	"github.com/operator-catalogs/catalogd/internal/version"
 )
 
 // Limits of the pages of APIs.
@@ -62,10 +63,8 @@ type apiUsers struct {
 type apiUser struct {
 	Catalog, Package, URL string
 	Version               string // of the API
-	From, To              string
-	Versions              int
-	Current               bool   // whether the head of the default channel is one of them
-	Head                  string // the version of that head
+	version.Range                // the current version is Head
+	Head                  string // the version of the head of the default channel
 }
 
 // kindLink is a kind with its URL and the number of packages that provide it.
@@ -167,10 +166,10 @@ func (l *apiUsers) add(root string, bundles []apiBundle, wanted func(gvk) bool) 
 			if found[at] == nil {
 				found[at] = &apiUser{
 					Catalog: b.Catalog.Name, Package: b.Package.Name, URL: packageURL(root, b.Catalog.Name, "", b.Package.Name),
-					Version: api.Version, From: b.Version, To: b.Version, Head: b.Package.Version,
+					Version: api.Version, Head: b.Package.Version,
 				}
 			}
-			found[at].add(b.Version)
+			found[at].Add(b.Version, b.Package.Version)
 		}
 	}
 	for _, u := range found {
@@ -179,33 +178,6 @@ func (l *apiUsers) add(root string, bundles []apiBundle, wanted func(gvk) bool) 
 	slices.SortFunc(l.Users, func(a, b apiUser) int {
 		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Catalog, b.Catalog), cmp.Compare(a.Version, b.Version))
 	})
-}
-
-// add adds a version of the package.
-func (u *apiUser) add(version string) {
-	if compareVersions(version, u.From) < 0 {
-		u.From = version
-	}
-	if compareVersions(version, u.To) > 0 {
-		u.To = version
-	}
-	u.Versions++
-	u.Current = u.Current || version == u.Head
-}
-
-// compareVersions compares versions by precedence; invalid ones are lower than all valid ones.
-func compareVersions(a, b string) int {
-	va, errA := semver.Parse(a)
-	vb, errB := semver.Parse(b)
-	switch {
-	case errA != nil && errB != nil:
-		return cmp.Compare(a, b)
-	case errA != nil:
-		return -1
-	case errB != nil:
-		return 1
-	}
-	return va.Compare(vb)
 }
 
 // providedKinds returns the number of packages whose heads provide each kind. Kinds have no versions. The most frequent kinds are

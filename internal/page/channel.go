@@ -14,6 +14,7 @@ import (
 
 	"github.com/operator-catalogs/catalogd/internal/channel"
 	"github.com/operator-catalogs/catalogd/internal/channel/draw"
+	"github.com/operator-catalogs/catalogd/internal/version"
 )
 
 const (
@@ -374,7 +375,7 @@ func (c *channelPage) position() string {
 		if row.IsHead {
 			head = row.Version
 		}
-		if oldest == "" || compareVersions(row.Version, oldest) < 0 {
+		if oldest == "" || version.Compare(row.Version, oldest) < 0 {
 			oldest = row.Version
 		}
 	}
@@ -382,9 +383,9 @@ func (c *channelPage) position() string {
 	switch {
 	case err != nil || head == "":
 		return ""
-	case compareVersions(from, head) > 0:
+	case version.Compare(from, head) > 0:
 		return fmt.Sprintf("The installed version is newer than the head of this channel, %s.", head)
-	case compareVersions(from, oldest) < 0:
+	case version.Compare(from, oldest) < 0:
 		return fmt.Sprintf("The installed version is older than all versions of this channel. The oldest is %s.", oldest)
 	}
 	return ""

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/operator-catalogs/catalogd/internal/version"
 )
 
 // The tabs of a package: the values of the parameter tab and their labels.
@@ -319,7 +321,7 @@ func (p *packagePage) load(r *request) error {
 
 // sortEntries sorts entries, newest first, and sets Twin.
 func sortEntries(entries []entry) {
-	slices.SortStableFunc(entries, func(a, b entry) int { return compareVersions(b.Version, a.Version) })
+	slices.SortStableFunc(entries, func(a, b entry) int { return version.Compare(b.Version, a.Version) })
 	seen := map[string]int{}
 	for _, e := range entries {
 		seen[e.Version]++

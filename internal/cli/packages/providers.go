@@ -16,7 +16,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/lookup"
 	"github.com/operator-catalogs/catalogd/internal/cli/output"
 	"github.com/operator-catalogs/catalogd/internal/cli/session"
-	"github.com/operator-catalogs/catalogd/internal/fbc"
+	"github.com/operator-catalogs/catalogd/internal/version"
 )
 
 func newProvidersCommand(s *session.Session) *cobra.Command {
@@ -105,14 +105,11 @@ func (g gvk) matches(wanted gvk) bool {
 
 // An apiUser is a package that provides or requires an API in a range of its versions.
 type apiUser struct {
-	Package  content.Named `json:"package"`
-	Catalog  content.Named `json:"catalog"`
-	Does     string        `json:"does"`
-	API      gvk           `json:"api"`
-	From     string        `json:"from"`
-	To       string        `json:"to"`
-	Versions int           `json:"versions"` // their number
-	Current  bool          `json:"current"`  // whether the current version is one of them
+	Package content.Named `json:"package"`
+	Catalog content.Named `json:"catalog"`
+	Does    string        `json:"does"`
+	API     gvk           `json:"api"`
+	version.Range
 }
 
 // providers returns the packages that provide or require an API, sorted. None is an error.
@@ -248,13 +245,10 @@ func mergeUsers(bundles []apiBundle, does string, wanted func(gvk) bool) []apiUs
 				continue
 			}
 			at := key{b.Catalog.Name, b.Package.Name, api}
-			u := found[at]
-			if u == nil {
-				pkg := content.Named{Name: b.Package.Name}
-				u = &apiUser{Package: pkg, Catalog: b.Catalog, Does: does, API: api, From: b.Version, To: b.Version}
-				found[at] = u
+			if found[at] == nil {
+				found[at] = &apiUser{Package: content.Named{Name: b.Package.Name}, Catalog: b.Catalog, Does: does, API: api}
 			}
-			u.add(b.Version, b.Package.Version)
+			found[at].Add(b.Version, b.Package.Version)
 		}
 	}
 	var users []apiUser
@@ -262,16 +256,4 @@ func mergeUsers(bundles []apiBundle, does string, wanted func(gvk) bool) []apiUs
 		users = append(users, *u)
 	}
 	return users
-}
-
-// add adds a version of the package, whose current version is current.
-func (u *apiUser) add(version, current string) {
-	if fbc.CompareVersions(version, u.From) < 0 {
-		u.From = version
-	}
-	if fbc.CompareVersions(version, u.To) > 0 {
-		u.To = version
-	}
-	u.Versions++
-	u.Current = u.Current || version == current
 }

@@ -36,17 +36,6 @@ func TestAPIMatches(t *testing.T) {
 	}
 }
 
-func TestAPIUserVersions(t *testing.T) {
-	u := apiUser{From: "1.9.0", To: "1.9.0"}
-	for _, version := range []string{"1.9.0", "1.10.0", "1.2.0"} {
-		u.add(version, "1.10.0")
-	}
-	want := apiUser{From: "1.2.0", To: "1.10.0", Versions: 3, Current: true}
-	if diff := cmp.Diff(want, u); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 // TestNarrowListOfProviders checks that 60 columns suffice to distinguish rows by the version of the API.
 func TestNarrowListOfProviders(t *testing.T) {
 	rows := []output.Row{
