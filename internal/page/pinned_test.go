@@ -35,9 +35,10 @@ func TestPinnedURLsResolve(t *testing.T) {
 
 // A catalog that changes after the first query for a page does not change the rest of the page.
 func TestPageShowsOneVersion(t *testing.T) {
-	for _, path := range []string{"/compare?a=1.0.0&b=1.1.0", "/compare?a=1.0.0&b=1.1.0&permissions=1", "?tab=permissions"} {
+	for _, path := range []string{"/compare?a=1.0.0&b=1.1.0", "/compare?a=1.0.0&b=1.1.0&permissions=1", "?tab=permissions", "/channels/stable?from=1.1.0&to=1.0.0"} {
 		c := newContent(t)
-		c.commit(t, "a", "1", []byte(packageJSON("foo", "1.0.0", "", "1.1.0", "")))
+		beta := `{"schema":"olm.channel","package":"foo","name":"beta","entries":[{"name":"foo.v1.0.0"},{"name":"foo.v1.1.0","skips":["foo.v1.0.0"]}]}`
+		c.commit(t, "a", "1", []byte(packageJSON("foo", "1.0.0", "", "1.1.0", "")+beta))
 		api, requests := apiOf(c.store), atomic.Int64{}
 		page := pageOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/catalogs/a/") && requests.Add(1) == 2 {
