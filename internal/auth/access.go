@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,22 +17,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Limits of the cache of accessReviews.
-const (
-	maxAnswers  = 8192
-	maxQuestion = 10_000 // bytes of a cached verb and path, which clients choose
-)
+// maxAnswers limits the cache of accessReviews.
+const maxAnswers = 8192
 
 // accessReviews decides by SubjectAccessReviews and caches the answers. It behaves as the delegating authorizer of
-// k8s.io/apiserver, which adds 2 MB to a binary: the CEL libraries of the API server, for match conditions.
+// k8s.io/apiserver, which adds 2 MB to a binary: the CEL libraries of the API server, for match conditions. That one keeps questions
+// of up to 10,000 characters instead of their hashes.
 type accessReviews struct {
 	client  authorizationv1client.SubjectAccessReviewInterface
-	answers *cache.LRUExpireCache // SubjectAccessReviewStatus by SubjectAccessReviewSpec as JSON
+	answers *cache.LRUExpireCache // SubjectAccessReviewStatus by keyOf
 }
 
 func newAccessReviews(cfg *rest.Config) (*accessReviews, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.ContentType = runtime.ContentTypeJSON // as the keys of answers: a question has the same form in both
+	cfg.ContentType = runtime.ContentTypeJSON // as in keyOf: a question has the same form in both
 	client, err := authorizationv1client.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for SubjectAccessReviews: %w", err)
@@ -46,22 +45,20 @@ func (a *accessReviews) decide(ctx context.Context, q Question) (Decision, error
 		return Decision{Allowed: true}, nil
 	}
 	spec := specOf(q)
-	key, err := json.Marshal(spec)
+	key, err := keyOf(spec)
 	if err != nil {
-		return Decision{}, fmt.Errorf("encoding a question: %w", err)
+		return Decision{}, err
 	}
-	status, ok := a.cached(string(key))
+	status, ok := a.cached(key)
 	if !ok {
 		if status, err = a.review(ctx, spec); err != nil {
 			return Decision{}, err
 		}
-		if len(q.Verb)+len(q.Path) < maxQuestion {
-			ttl := denyTTL
-			if status.Allowed {
-				ttl = allowTTL
-			}
-			a.answers.Add(string(key), status, ttl)
+		ttl := denyTTL
+		if status.Allowed {
+			ttl = allowTTL
 		}
+		a.answers.Add(key, status, ttl)
 	}
 	if status.Allowed && status.Denied {
 		return Decision{}, errors.New("the API server allows and denies it at once")
@@ -79,6 +76,17 @@ func specOf(q Question) authorizationv1.SubjectAccessReviewSpec {
 		User: q.User.GetName(), UID: q.User.GetUID(), Groups: q.User.GetGroups(), Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: q.Path, Verb: q.Verb},
 	}
+}
+
+// keyOf returns a hash of the question as JSON. Clients choose the path, and JSON has 6 bytes for some characters, so 8192 questions can
+// have 500 MB. The cache keeps them after they expire.
+func keyOf(spec authorizationv1.SubjectAccessReviewSpec) (string, error) {
+	question, err := json.Marshal(spec)
+	if err != nil {
+		return "", fmt.Errorf("encoding a question: %w", err)
+	}
+	sum := sha256.Sum256(question)
+	return string(sum[:]), nil
 }
 
 func (a *accessReviews) cached(key string) (status authorizationv1.SubjectAccessReviewStatus, ok bool) {
