@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -287,6 +288,42 @@ func TestInvalidPages(t *testing.T) {
 	cursor := ask[struct{ Packages connection }](t, url, query, "f", []string{"false"}).Packages.PageInfo.EndCursor
 	post(t, url, query, "a", cursor, "f", []string{"true"}).wantError(t, graph.CodeInput, "other arguments")
 	post(t, url, query, "a", cursor, "f", []string{"false"}, "s", "PROVIDER").wantError(t, graph.CodeInput, "other arguments")
+}
+
+// A query can select a facet hundreds of times. Counting the kinds of large catalogs each time would exceed the memory of catalogd.
+func TestFacetsAreCountedOnce(t *testing.T) {
+	st := emptyStore(t, t.TempDir())
+	commit(t, st, "main", "1", variedPackages(2_000, 1))
+	commit(t, st, "other", "2", variedPackages(2_000, 2))
+	url := startServer(t, config(), st)
+	allocated := func(times int) int {
+		t.Helper()
+		var q strings.Builder
+		for i := range times {
+			fmt.Fprintf(&q, "a%d: facets(names: [KIND]) { name } ", i)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		ask[struct{ Packages map[string]any }](t, url, "{ packages(first: 1) { "+q.String()+"} }")
+		runtime.ReadMemStats(&after)
+		return int(after.TotalAlloc - before.TotalAlloc)
+	}
+	allocated(1) // reads the catalogs
+	if one, many := allocated(1), allocated(200); many > one+(20<<20) {
+		t.Errorf("one facet takes %d bytes, 200 times the same one %d", one, many)
+	}
+}
+
+// The values of a facet count even if the query does not select them, because they take memory.
+func TestUnselectedFacetValuesCount(t *testing.T) {
+	st := emptyStore(t, t.TempDir())
+	commit(t, st, "main", "1", variedPackages(500, 1))
+	cfg := config()
+	cfg.Limits.Values = 300
+	url := startServer(t, cfg, st)
+	const query = `query($n: Int) { packages(first: 1) { facets(names: [KIND], first: $n) { name } } }`
+	ask[struct{ Packages map[string]any }](t, url, query, "n", 200)
+	post(t, url, query, "n", 400).wantError(t, graph.CodeLimit, "more than 300 values")
 }
 
 func checkFacets(t *testing.T, url string, all []listedPackage, filters []facetFilter, sort string) {

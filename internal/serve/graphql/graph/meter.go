@@ -65,6 +65,11 @@ func (r *Request) spendDecoded(values int) error {
 			"smaller first")
 }
 
+func (r *Request) spendValues(values int64) error {
+	return r.spend(&r.spent.values, values, int64(r.Limits.Values), memoryPerValue,
+		"the reply has more than %d values (limit of one request): select fewer fields, or use a smaller first")
+}
+
 // Meter is gqlgen's FieldMiddleware: it resolves a field within the limits of its request. It measures a list before gqlgen walks
 // it, including the __typename fields of its elements, which gqlgen does not resolve. Before gqlgen reads
 // a struct field of a package, it loads the summary that fills the fields.
@@ -89,9 +94,7 @@ func Meter(ctx context.Context, next func(context.Context) (any, error)) (any, e
 	if n, ok := length(value); ok {
 		elements, objects = n, n
 	}
-	err = r.spend(&r.spent.values, 1+elements+objects*tags.count, int64(r.Limits.Values), memoryPerValue,
-		"the reply has more than %d values (limit of one request): select fewer fields, or use a smaller first")
-	if err != nil {
+	if err := r.spendValues(1 + elements + objects*tags.count); err != nil {
 		return nil, err
 	}
 	size := nameSize(field) + sizeOf(value) + objects*tags.bytes

@@ -181,6 +181,13 @@ type foundPackages struct {
 	counted  lazy[struct{}]
 	counts   []*listing.Counts // for the catalogs that the facet CATALOG includes
 	catalogs []listing.Value
+	facets   map[facetKey]*Facet // nil until counted
+}
+
+// facetKey identifies a facet with a maximum number of values.
+type facetKey struct {
+	name  FacetName
+	limit int
 }
 
 func (f *foundPackages) total() int {
@@ -326,17 +333,41 @@ func (c *PackageConnection) Facets(ctx context.Context, names []FacetName, first
 		if names != nil && !slices.Contains(names, name) {
 			continue
 		}
-		values := c.found.catalogs
-		if name != FacetNameCatalog {
-			values = listing.Top(facetsOf[name], c.found.counts, limit)
-		}
-		facet := &Facet{Name: name, Values: []*FacetValue{}}
-		for _, v := range values[:min(limit, len(values))] {
-			facet.Values = append(facet.Values, &FacetValue{Value: v.Text, Count: v.Count})
+		facet, err := c.found.facet(ctx, facetKey{name, limit})
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, facet)
 	}
 	return out, nil
+}
+
+// facet returns a facet after count. It keeps facets, because a query can select the same one hundreds of times. Only one facet of a
+// request is computed at a time: the most frequent of tens of thousands of kinds take several MB until they are found.
+func (f *foundPackages) facet(ctx context.Context, key facetKey) (*Facet, error) {
+	r := requestOf(ctx)
+	r.finding.Lock()
+	defer r.finding.Unlock()
+	if err := r.check(ctx); err != nil {
+		return nil, err
+	}
+	if known := f.facets[key]; known != nil {
+		return known, nil
+	}
+	values := f.catalogs
+	if key.name != FacetNameCatalog {
+		values = listing.Top(facetsOf[key.name], f.counts, key.limit)
+	}
+	values = values[:min(key.limit, len(values))]
+	if err := r.spendValues(int64(len(values))); err != nil { // even if the query does not select them
+		return nil, err
+	}
+	facet := &Facet{Name: key.name, Values: make([]*FacetValue, len(values))}
+	for i, v := range values {
+		facet.Values[i] = &FacetValue{Value: v.Text, Count: v.Count}
+	}
+	f.facets[key] = facet
+	return facet, nil
 }
 
 // count counts the packages by facets. It counts once and keeps the result.
@@ -361,6 +392,7 @@ func (f *foundPackages) count(ctx context.Context) error {
 				f.counts = append(f.counts, counts)
 			}
 		}
+		f.facets = map[facetKey]*Facet{}
 		slices.SortStableFunc(f.catalogs, func(a, b listing.Value) int { return b.Count - a.Count })
 		return struct{}{}, nil
 	})
