@@ -213,7 +213,11 @@ func (d *directory) refresh(ctx context.Context) {
 		return
 	}
 	d.state = state
-	if err := d.read(ctx); err != nil && ctx.Err() == nil {
+	err = d.read(ctx)
+	if ctx.Err() != nil { // the command ends
+		return
+	}
+	if err != nil {
 		text := err.Error()
 		d.failure.Store(&text)
 		d.session.Stderr.Warnf("%v; the page shows the previous content", err)

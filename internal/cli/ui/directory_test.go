@@ -4,6 +4,7 @@ package ui
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -174,6 +175,29 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		if found != (step.problem != "") || !strings.Contains(notice, step.problem) {
 			t.Errorf("after b.json became %q, the page does not have the problem %q", step.text, step.problem)
 		}
+	}
+}
+
+// Ctrl-C during a read prints nothing, and the page keeps its problem.
+func TestInterruptedReadIsNoSuccess(t *testing.T) {
+	dir, out := t.TempDir(), &bytes.Buffer{}
+	d := open(t, dir, out)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "a.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("{")
+	d.refresh(t.Context())
+	problem := d.problem()
+	out.Reset()
+	write("{{")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.refresh(ctx)
+	if got := d.problem(); problem == "" || got != problem || out.Len() > 0 {
+		t.Errorf("the problem %q became %q; it printed %q", problem, got, out)
 	}
 }
 
