@@ -209,7 +209,10 @@ func (d *directory) problem() string {
 
 func (d *directory) refresh(ctx context.Context) {
 	state, err := d.fingerprint()
-	if err != nil || state == d.state { // an error: a file was just removed
+	if err != nil { // read returns it too, unless a file was just removed
+		state = err.Error()
+	}
+	if state == d.state {
 		return
 	}
 	d.state = state

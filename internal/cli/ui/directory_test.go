@@ -17,6 +17,7 @@ import (
 	"github.com/operator-catalogs/catalogd/internal/cli/exit"
 	"github.com/operator-catalogs/catalogd/internal/cli/session/sessiontest"
 	"github.com/operator-catalogs/catalogd/internal/page"
+	"github.com/operator-catalogs/catalogd/internal/testing/must"
 )
 
 const sample = "../../../config/samples/catalog/configs"
@@ -236,5 +237,27 @@ func TestCatalogName(t *testing.T) {
 		if got := catalogName(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
+	}
+}
+
+// A directory that is removed is a problem, until it is there again.
+func TestRemovedDirectoryIsAProblem(t *testing.T) {
+	dir, out := filepath.Join(t.TempDir(), "catalog"), &bytes.Buffer{}
+	must.Succeed(t, os.Mkdir(dir, 0o700))
+	d := open(t, dir, out)
+	must.Succeed(t, os.Remove(dir))
+	d.refresh(t.Context())
+	if problem := d.problem(); !strings.Contains(problem, "catalog") {
+		t.Errorf("the problem is %q: %s", problem, out)
+	}
+	out.Reset()
+	d.refresh(t.Context())
+	if out.Len() > 0 {
+		t.Errorf("it repeats %q", out)
+	}
+	must.Succeed(t, os.Mkdir(dir, 0o700))
+	d.refresh(t.Context())
+	if problem := d.problem(); strings.Contains(problem, "no such file") {
+		t.Errorf("the problem is still %q", problem)
 	}
 }
