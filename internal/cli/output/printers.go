@@ -67,7 +67,7 @@ func (p *Printers) Printer(operation string) (printers.ResourcePrinter, error) {
 		return nil, exit.Usagef("--output: %w", err)
 	}
 	switch {
-	case !slices.Contains(append(p.formats, ""), format):
+	case format != "" && !slices.Contains(p.formats, format):
 		return nil, UnknownFormat(p.Format, p.formats)
 	case format == "" || format == "name":
 		return &printers.NamePrinter{ShortOutput: format == "name", Operation: operation}, nil

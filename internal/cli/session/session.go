@@ -42,12 +42,13 @@ type Session struct {
 	Stdout, Stderr *output.Terminal
 	Version        string
 
-	loading   *clientcmd.ClientConfigLoadingRules
-	overrides *clientcmd.ConfigOverrides
-	serverURL string
-	serverCA  string
-	namespace string                  // of catalogd, if no catalog names it
-	apiServer atomic.Pointer[url.URL] // set on first use
+	loading    *clientcmd.ClientConfigLoadingRules
+	overrides  *clientcmd.ConfigOverrides
+	kubeconfig clientcmd.ClientConfig // with the flags applied, or the configuration of a pod if there is none; read on first use
+	serverURL  string
+	serverCA   string
+	namespace  string                  // of catalogd, if no catalog names it
+	apiServer  atomic.Pointer[url.URL] // set on first use
 
 	mu      sync.Mutex
 	opened  map[string]*content.Service // by address: one token serves all catalogs of a service
@@ -57,7 +58,7 @@ type Session struct {
 
 // New returns the session of a run. getenv is os.Getenv.
 func New(streams genericiooptions.IOStreams, getenv func(string) string, version string) *Session {
-	return &Session{
+	s := &Session{
 		In:      streams.In,
 		Stdout:  output.New(streams.Out, getenv),
 		Stderr:  output.New(streams.ErrOut, getenv),
@@ -68,6 +69,8 @@ func New(streams genericiooptions.IOStreams, getenv func(string) string, version
 		opened:    map[string]*content.Service{},
 		kinds:     map[string]status.Kind{},
 	}
+	s.kubeconfig = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(s.loading, s.overrides)
+	return s
 }
 
 // AddFlags adds the flags of all commands: those of kubectl, and the address of the content service.
@@ -108,14 +111,9 @@ func (s *Session) Validate() error {
 // UserAgent returns the name of the plugin for HTTP requests.
 func (s *Session) UserAgent() string { return "kubectl-catalog/" + s.Version }
 
-// kubeconfig returns the kubeconfig with the flags applied, or the configuration of a pod if there is none.
-func (s *Session) kubeconfig() clientcmd.ClientConfig {
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(s.loading, s.overrides)
-}
-
 // Config returns the configuration of clients of the API server.
 func (s *Session) Config() (*rest.Config, error) {
-	config, err := s.kubeconfig().ClientConfig()
+	config, err := s.kubeconfig.ClientConfig()
 	if err != nil {
 		return nil, s.kubeconfigError(err)
 	}
@@ -149,12 +147,12 @@ func (s *Session) List(ctx context.Context, namespace string, list kube.List, op
 
 // Kubeconfig returns the kubeconfig.
 func (s *Session) Kubeconfig() (clientcmdapi.Config, error) {
-	return s.kubeconfig().RawConfig()
+	return s.kubeconfig.RawConfig()
 }
 
 // Namespace returns the namespace of --namespace or of the kubeconfig's context.
 func (s *Session) Namespace() (string, error) {
-	namespace, _, err := s.kubeconfig().Namespace()
+	namespace, _, err := s.kubeconfig.Namespace()
 	return namespace, err
 }
 
