@@ -102,6 +102,7 @@ func TestPage(t *testing.T) {
 	t.Run("without JavaScript", w.testNoScript)
 	t.Run("every state is a URL", w.testURLs)
 	t.Run("forced colors and reduced motion", w.testMedia)
+	t.Run("theme", w.testTheme)
 	t.Run("outlines", w.testOutlines)
 	t.Run("feed", w.testFeed)
 }
@@ -271,6 +272,26 @@ func (w *pageWorld) testMedia(t *testing.T) {
 			t.Errorf("%s: %d animations with reduced motion", path, n)
 		}
 		savePicture(t, tab, w.page(path)+"-forced-colors")
+	}
+}
+
+// testTheme chooses a theme. All pages that the browser opens later have it.
+func (w *pageWorld) testTheme(t *testing.T) {
+	tab := w.Profile(t).Tab(t, browser.Options{})
+	tab.Open(w.page("/"))
+	for _, theme := range []string{"dark", "light"} {
+		tab.Wait("!document.querySelector('button.theme').hidden")
+		tab.Click("button.theme")
+		for _, path := range []string{"/catalogs", skupper} {
+			tab.Open(w.page(path))
+			const shown = "document.documentElement.dataset.theme + ' ' + getComputedStyle(document.documentElement).colorScheme"
+			if got, want := browser.Eval[string](tab, shown), theme+" "+theme; got != want {
+				t.Errorf("%s after choosing %s: %q, want %q", path, theme, got, want)
+			}
+		}
+	}
+	for _, report := range tab.Reports() {
+		t.Error(report)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestChannelListsVersionsNewestFirst(t *testing.T) {
 		t.Errorf("title %q", title)
 	}
 	var over [][]int
-	if err := json.Unmarshal([]byte(page.all("script", "")[2].text()), &over); err != nil {
+	if err := json.Unmarshal([]byte(page.all("script", "")[1].text()), &over); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([][]int{{1, 2}, {3, 2}, {3}, {5, 4}, {5}, {}}, over); diff != "" {
@@ -138,7 +138,7 @@ func TestChannelLinksChooseBothEnds(t *testing.T) {
 	if diff := cmp.Diff([]string{"1.3.0"}, selected); diff != "" {
 		t.Errorf("selected targets (-want +got):\n%s", diff)
 	}
-	pinned := page.all("link", "")[2].attribute("href")
+	pinned := page.all("link", "")[4].attribute("href")
 	if want := "/digests/" + digestOf("1") + "/packages/foo/channels/stable?from=1.0.0&to=1.3.0"; !strings.HasSuffix(pinned, want) {
 		t.Errorf("the pinned URL %q does not end with %q", pinned, want)
 	}

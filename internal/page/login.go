@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -38,14 +39,15 @@ const (
 // tokenSyntax matches a bearer token (RFC 6750, section 2.1).
 var tokenSyntax = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// tokenFromCookie moves the token from the cookie to the header that the API accepts. No cookie reaches the API.
-func (p *page) tokenFromCookie(next http.Handler) http.Handler {
+// readCookies moves the token from its cookie to the header that the API accepts, and the theme to the context. No cookie reaches
+// the API.
+func (p *page) readCookies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cookie, err := r.Cookie(sessionCookie)
-		r = r.Clone(r.Context())
+		session, err := r.Cookie(sessionCookie)
+		r = r.Clone(context.WithValue(r.Context(), themeKey{}, chosenTheme(r)))
 		r.Header.Del("Cookie")
-		if p.Login && err == nil && tokenSyntax.MatchString(cookie.Value) && r.Header.Get(tokenHeader) == "" {
-			r.Header.Set(tokenHeader, "Bearer "+cookie.Value)
+		if p.Login && err == nil && tokenSyntax.MatchString(session.Value) && r.Header.Get(tokenHeader) == "" {
+			r.Header.Set(tokenHeader, "Bearer "+session.Value)
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -65,7 +65,7 @@ func (p *page) handler() http.Handler {
 		mux.HandleFunc("POST /logout", p.logOut)
 	}
 	mux.HandleFunc("/", p.notFound)
-	return protect(p.tokenFromCookie(mux))
+	return protect(p.readCookies(mux))
 }
 
 // page has the state that all requests share.
@@ -143,6 +143,7 @@ type frame struct {
 	Login    bool
 	Version  string
 	Assets   string // the version of the assets
+	Theme    string // see chosenTheme
 	Title    string
 	Watch    string // watchAll, watchListed, or "" if changes of catalogs do not make the page stale
 	Watched  []catalog
@@ -244,15 +245,29 @@ func (p *page) frame(r *request, catalogs []catalog) frame {
 		}
 	}
 	watch, watched := watchedBy(r, section, catalogs)
+	theme, _ := r.Context().Value(themeKey{}).(string)
 	f := frame{
 		Watch: watch, Watched: watched,
 		Kept: kept, Root: r.root, Here: here, Section: section, Query: r.values.Get("q"), Catalogs: catalogs,
-		Login: p.Login, Version: p.Version, Assets: assetsVersion,
+		Login: p.Login, Version: p.Version, Assets: assetsVersion, Theme: theme,
 	}
 	if p.Preview != nil {
 		f.Preview, f.Problem = p.Preview.Dir, p.Preview.Problem()
 	}
 	return f
+}
+
+// themeKey is the key of the theme in the context of a request.
+type themeKey struct{}
+
+// chosenTheme returns the theme of the cookie that page.js sets, "light" or "dark", or "" for the setting of the browser. The page
+// has the theme when it arrives; a script that reads it from the storage of the browser would delay the first paint.
+func chosenTheme(r *http.Request) string {
+	cookie, err := r.Cookie("catalogd-theme")
+	if err != nil || cookie.Value != "light" && cookie.Value != "dark" {
+		return ""
+	}
+	return cookie.Value
 }
 
 // send renders a template and sends the result, unless rendering fails. The ETag is the hash of the page.

@@ -117,12 +117,28 @@ func TestStatus(t *testing.T) {
 		"/catalogs/catalog/packages/dbaas-operator?version=0.5.0":    {200, "0.5.0"},
 		"/catalogs/catalog/packages/dbaas-operator?channel=none":     {404, "channel &#34;none&#34; not found"},
 		"/catalogs/catalog/digests/sha256:x/packages/dbaas-operator": {404, "invalid version"},
-		"/assets/old/style.css":                                      {404, ""},
-		"/assets/" + assetsVersion + "/style.css":                    {200, "--bg"},
+		"/assets/old/frame.css":                                      {404, ""},
+		"/assets/" + assetsVersion + "/frame.css":                    {200, "--bg"},
 	} {
 		resp, body := get(t, h, path)
 		if resp.StatusCode != want.status || !strings.Contains(string(body), want.text) {
 			t.Errorf("GET %s: %s, want %d and %q\n%s", path, resp.Status, want.status, want.text, body)
+		}
+	}
+}
+
+func TestTheme(t *testing.T) {
+	h := newPage(t, sampleCatalog)
+	for cookie, want := range map[string]string{
+		"":                          `<html lang="en">`,
+		"catalogd-theme=dark":       `<html lang="en" data-theme="dark">`,
+		"a=b; catalogd-theme=light": `<html lang="en" data-theme="light">`,
+		"catalogd-theme=blue":       `<html lang="en">`,
+		`catalogd-theme="><script>`: `<html lang="en">`,
+	} {
+		w := send(h, "GET", "/help", "", "Cookie: "+cookie)
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("cookie %q: %.60q, want %q", cookie, w.Body, want)
 		}
 	}
 }

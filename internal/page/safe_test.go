@@ -29,7 +29,7 @@ func TestEveryResponseIsProtected(t *testing.T) {
 		"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types catalogd"
 	h := Mount(newAPI(t, sampleCatalog), Config{Login: true, Logger: testLogger(t)})
 	const form = "Content-Type: application/x-www-form-urlencoded"
-	asset := "/ui/assets/" + assetsVersion + "/style.css"
+	asset := "/ui/assets/" + assetsVersion + "/frame.css"
 	for _, test := range []struct {
 		method, target, header string
 		status                 int
@@ -47,7 +47,7 @@ func TestEveryResponseIsProtected(t *testing.T) {
 		{"GET", "/ui/../catalogs", "", http.StatusNotFound},
 		{"GET", asset, "", http.StatusOK},
 		{"GET", asset, "Accept-Encoding: gzip", http.StatusOK},
-		{"GET", "/ui/assets/old/style.css", "", http.StatusNotFound},
+		{"GET", "/ui/assets/old/frame.css", "", http.StatusNotFound},
 		{"GET", "/ui/catalogs/catalog/raw/skupper-operator", "", http.StatusOK},
 		{"GET", "/ui/catalogs/catalog/raw/absent", "", http.StatusNotFound},
 		{"POST", "/ui/graphql", "Content-Type: application/json", http.StatusBadRequest},

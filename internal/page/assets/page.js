@@ -51,7 +51,7 @@ function addTheme() {
 	const label = () => { button.textContent = dark() ? "Light" : "Dark"; };
 	button.addEventListener("click", () => {
 		document.documentElement.dataset.theme = dark() ? "light" : "dark";
-		try { localStorage.setItem("catalogd-theme", document.documentElement.dataset.theme); } catch { /* the choice lasts for this page */ }
+		document.cookie = `catalogd-theme=${document.documentElement.dataset.theme}; path=/; max-age=31536000; samesite=lax`; // the server reads it
 		label();
 	});
 	label();
