@@ -103,6 +103,7 @@ func TestPage(t *testing.T) {
 	t.Run("every state is a URL", w.testURLs)
 	t.Run("forced colors and reduced motion", w.testMedia)
 	t.Run("theme", w.testTheme)
+	t.Run("print", w.testPrint)
 	t.Run("outlines", w.testOutlines)
 	t.Run("feed", w.testFeed)
 }
@@ -292,6 +293,28 @@ func (w *pageWorld) testTheme(t *testing.T) {
 	}
 	for _, report := range tab.Reports() {
 		t.Error(report)
+	}
+}
+
+// testPrint prints pages of a reader who has chosen the dark theme: dark text without controls.
+func (w *pageWorld) testPrint(t *testing.T) {
+	tab := w.Profile(t).Tab(t, browser.Options{Width: 794, Height: 1123}) // A4
+	tab.Open(w.page("/"))
+	tab.Wait("!document.querySelector('button.theme').hidden")
+	tab.Click("button.theme")
+	for _, path := range []string{"/", skupper, stable, "/catalogs/broken"} {
+		tab.Open(w.page(path))
+		tab.SetPrint()
+		const shown = `getComputedStyle(document.body).color + [...document.querySelectorAll("form, button, .facets, .sort, .tabs")].
+			filter((e) => e.checkVisibility()).map((e) => " " + e.outerHTML).join("")`
+		if got, want := browser.Eval[string](tab, shown), "rgb(21, 21, 21)"; got != want {
+			t.Errorf("%s: text and controls on paper: %q, want %q", path, got, want)
+		}
+		for _, fault := range tab.Sideways() {
+			t.Errorf("%s: %s", path, fault)
+		}
+		savePicture(t, tab, w.page(path)+"-print")
+		tab.SetMedia(nil)
 	}
 }
 

@@ -135,6 +135,12 @@ func (t *Tab) SetMedia(features map[string]string) {
 	call(t, emulation.SetEmulatedMedia, p)
 }
 
+// SetPrint shows the page as on paper.
+func (t *Tab) SetPrint() {
+	t.t.Helper()
+	call(t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+}
+
 func (t *Tab) disableScripts(disabled bool) {
 	t.t.Helper()
 	call(t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: disabled})
