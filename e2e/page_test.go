@@ -276,7 +276,7 @@ func (w *pageWorld) testMedia(t *testing.T) {
 	}
 }
 
-// testTheme chooses a theme. All pages that the browser opens later have it.
+// testTheme checks that the chosen theme applies to all pages that the browser opens later, and after Back.
 func (w *pageWorld) testTheme(t *testing.T) {
 	tab := w.Profile(t).Tab(t, browser.Options{})
 	tab.Open(w.page("/"))
@@ -291,6 +291,9 @@ func (w *pageWorld) testTheme(t *testing.T) {
 			}
 		}
 	}
+	tab.Click("button.theme")
+	tab.Back()
+	tab.Wait("location.pathname.endsWith('/catalogs') && document.documentElement.dataset.theme === 'dark'")
 	for _, report := range tab.Reports() {
 		t.Error(report)
 	}
@@ -302,10 +305,10 @@ func (w *pageWorld) testPrint(t *testing.T) {
 	tab.Open(w.page("/"))
 	tab.Wait("!document.querySelector('button.theme').hidden")
 	tab.Click("button.theme")
-	for _, path := range []string{"/", skupper, stable, "/catalogs/broken"} {
+	for _, path := range []string{"/", skupper, stable, "/catalogs/broken", "/changes", "/graphql"} {
 		tab.Open(w.page(path))
 		tab.SetPrint()
-		const shown = `getComputedStyle(document.body).color + [...document.querySelectorAll("form, button, .facets, .sort, .tabs")].
+		const shown = `getComputedStyle(document.body).color + [...document.querySelectorAll("form, button, #filter, .facets, .sort, .tabs, .toast")].
 			filter((e) => e.checkVisibility()).map((e) => " " + e.outerHTML).join("")`
 		if got, want := browser.Eval[string](tab, shown), "rgb(21, 21, 21)"; got != want {
 			t.Errorf("%s: text and controls on paper: %q, want %q", path, got, want)

@@ -260,8 +260,8 @@ func (p *page) frame(r *request, catalogs []catalog) frame {
 // themeKey is the key of the theme in the context of a request.
 type themeKey struct{}
 
-// chosenTheme returns the theme of the cookie that page.js sets, "light" or "dark", or "" for the setting of the browser. The page
-// has the theme when it arrives; a script that reads it from the storage of the browser would delay the first paint.
+// chosenTheme returns the theme of the cookie that page.js sets, "light" or "dark", or "" for the setting of the browser. The
+// theme is in the HTML, because a script that reads it from localStorage would block the first paint.
 func chosenTheme(r *http.Request) string {
 	cookie, err := r.Cookie("catalogd-theme")
 	if err != nil || cookie.Value != "light" && cookie.Value != "dark" {

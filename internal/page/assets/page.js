@@ -54,6 +54,12 @@ function addTheme() {
 		document.cookie = `catalogd-theme=${document.documentElement.dataset.theme}; path=/; max-age=31536000; samesite=lax`; // the server reads it
 		label();
 	});
+	// Back can show a page from before the choice.
+	addEventListener("pageshow", () => {
+		const chosen = document.cookie.match(/\bcatalogd-theme=(light|dark)\b/);
+		if (chosen) document.documentElement.dataset.theme = chosen[1];
+		label();
+	});
 	label();
 	button.hidden = false;
 }

@@ -135,7 +135,7 @@ func (t *Tab) SetMedia(features map[string]string) {
 	call(t, emulation.SetEmulatedMedia, p)
 }
 
-// SetPrint shows the page as on paper.
+// SetPrint emulates the media type print. SetMedia ends it.
 func (t *Tab) SetPrint() {
 	t.t.Helper()
 	call(t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})

@@ -176,11 +176,11 @@ func eval[T any](t *Tab, world runtime.ExecutionContextID, expression string) (v
 	return value, json.Unmarshal(result.Result.Value, &value)
 }
 
-// Wait waits until a JavaScript expression is true, also across navigations.
+// Wait waits until the document is parsed and a JavaScript expression is true, also across navigations.
 func (t *Tab) Wait(expression string) {
 	t.t.Helper()
 	err := eventually.Within(t.t.Context(), patience, func() error {
-		value, err := eval[bool](t, 0, "Boolean("+expression+")")
+		value, err := eval[bool](t, 0, "document.readyState !== 'loading' && Boolean("+expression+")")
 		if err == nil && !value {
 			err = errors.New("it is false")
 		}
