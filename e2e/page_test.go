@@ -308,9 +308,10 @@ func (w *pageWorld) testPrint(t *testing.T) {
 	for _, path := range []string{"/", skupper, stable, "/catalogs/broken", "/changes", "/graphql"} {
 		tab.Open(w.page(path))
 		tab.SetPrint()
-		const shown = `getComputedStyle(document.body).color + [...document.querySelectorAll("form, button, #filter, .facets, .sort, .tabs, .toast")].
-			filter((e) => e.checkVisibility()).map((e) => " " + e.outerHTML).join("")`
-		if got, want := browser.Eval[string](tab, shown), "rgb(21, 21, 21)"; got != want {
+		const shown = `document.documentElement.dataset.theme + " " + getComputedStyle(document.body).color +
+			[...document.querySelectorAll("form, button, #filter, .facets, .neighbors, .sort, .tabs, .toast")].
+				filter((e) => e.checkVisibility()).map((e) => " " + e.outerHTML).join("")`
+		if got, want := browser.Eval[string](tab, shown), "dark rgb(21, 21, 21)"; got != want {
 			t.Errorf("%s: text and controls on paper: %q, want %q", path, got, want)
 		}
 		for _, fault := range tab.Sideways() {

@@ -135,6 +135,7 @@ func TestTheme(t *testing.T) {
 		"a=b; catalogd-theme=light": `<html lang="en" data-theme="light">`,
 		"catalogd-theme=blue":       `<html lang="en">`,
 		`catalogd-theme="><script>`: `<html lang="en">`,
+		"catalogd-theme=><script>":  `<html lang="en">`,
 	} {
 		w := send(h, "GET", "/help", "", "Cookie: "+cookie)
 		if !strings.Contains(w.Body.String(), want) {

@@ -54,13 +54,13 @@ function addTheme() {
 		document.cookie = `catalogd-theme=${document.documentElement.dataset.theme}; path=/; max-age=31536000; samesite=lax`; // the server reads it
 		label();
 	});
-	// Back can show a page from before the choice.
-	addEventListener("pageshow", () => {
-		const chosen = document.cookie.match(/\bcatalogd-theme=(light|dark)\b/);
+	const show = () => {
+		const chosen = document.cookie.match(/(?:^|; )catalogd-theme=(light|dark)(?:;|$)/);
 		if (chosen) document.documentElement.dataset.theme = chosen[1];
 		label();
-	});
-	label();
+	};
+	addEventListener("pageshow", show); // Back can show a page from before the choice
+	show();
 	button.hidden = false;
 }
 
